@@ -1,0 +1,1 @@
+"""Coders that several wire formats share. They know bytes, not formats."""

@@ -1,0 +1,68 @@
+"""JSON read without losing a digit: numbers stay the text they were. Strict, and safe against hostile documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Number(str):
+    """The text of a JSON number."""
+
+    __slots__ = ()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=_constant, strict=True
+)
+
+
+def decode(text: str) -> Any:
+    """A JSON document. ValueError for anything else, for a key that stands twice and for nesting beyond reason."""
+    value, end = decode_from(text, len(text) - len(text.lstrip(" \t\r\n")))
+    if text[end:].strip(" \t\r\n"):
+        raise ValueError(f"more text after the document, at character {end}")
+    return value
+
+
+def decode_from(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that starts at character `start`, and where it ends. ValueError as `decode`."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def dump(value: Any) -> str:
+    """A document of json_exact as text again, in one spelling: numbers as they were."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{dump(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(dump, value)) + "]"
+    return str(value) if isinstance(value, Number) else json.dumps(value)
+
+
+def integer(value: Any, what: str) -> int:
+    """A JSON number that is a 64-bit integer, signed or unsigned. ValueError."""
+    text = str(value)
+    if not isinstance(value, Number) or len(text) > 20 or not text.removeprefix("-").isdigit():
+        raise ValueError(f"{what} is no integer")
+    return int(text)
+
+
+def string(value: Any, what: str) -> str:
+    """A JSON string. ValueError."""
+    if not isinstance(value, str) or isinstance(value, Number):
+        raise ValueError(f"{what} is no string")
+    return value

@@ -1,0 +1,174 @@
+"""Every error of the bridge is a row of one table.
+
+    BridgeError                 anything we raise on purpose
+    ├── RegistryError           a rule of the schema registry says no (has an HTTP status and an error_code)
+    ├── WireError               a message, or a value in it, can't be read or written
+    │   └── LossyError          … because the target format can't hold the value exactly
+    └── SetupError              wrong usage, or a part that is needed can't be reached (exit code 2)
+
+A row is (code, HTTP status, registry error_code, message template). The code is also the reason of a dead letter
+and the `code` of an error event, so it never changes its meaning. HTTP statuses and registry error_codes are
+Confluent's (reference: registry-api.md §2; upstream `rest/exceptions/Errors.java`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One kind of error: `template` is filled with the named fields given to the exception."""
+
+    code: str
+    http: int
+    error_code: int
+    template: str
+
+
+_ROWS = (
+    # ---- schema registry: found or not
+    ErrorRow("SUBJECT_NOT_FOUND", 404, 40401, "Subject '{subject}' not found."),
+    ErrorRow("VERSION_NOT_FOUND", 404, 40402, "Version {version} not found."),
+    ErrorRow("SCHEMA_NOT_FOUND", 404, 40403, "Schema not found"),
+    ErrorRow("SCHEMA_ID_NOT_FOUND", 404, 40403, "Schema {id} not found"),
+    ErrorRow(
+        "SUBJECT_SOFT_DELETED",
+        404,
+        40404,
+        "Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
+    ),
+    ErrorRow(
+        "SUBJECT_NOT_SOFT_DELETED",
+        404,
+        40405,
+        "Subject '{subject}' was not deleted first before being permanently deleted",
+    ),
+    ErrorRow(
+        "VERSION_SOFT_DELETED",
+        404,
+        40406,
+        "Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
+    ),
+    ErrorRow(
+        "VERSION_NOT_SOFT_DELETED",
+        404,
+        40407,
+        "Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
+    ),
+    ErrorRow(
+        "COMPATIBILITY_NOT_CONFIGURED",
+        404,
+        40408,
+        "Subject '{subject}' does not have subject-level compatibility configured",
+    ),
+    ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
+    # ---- schema registry: refused
+    ErrorRow(
+        "INCOMPATIBLE_SCHEMA",
+        409,
+        40901,
+        'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]',
+    ),
+    ErrorRow("INVALID_SCHEMA", 422, 42201, "{details}"),
+    ErrorRow(
+        "INVALID_VERSION",
+        422,
+        42202,
+        "The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] "
+        'and the string "latest"',
+    ),
+    ErrorRow(
+        "INVALID_COMPATIBILITY_LEVEL",
+        422,
+        42203,
+        "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+        "forward_transitive, and full_transitive",
+    ),
+    ErrorRow("NOT_IN_IMPORT_MODE", 422, 42205, "Subject {subject} in context {context} is not in import mode"),
+    ErrorRow(
+        "REFERENCED",
+        422,
+        42206,
+        "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
+    ),
+    ErrorRow("INVALID_SUBJECT", 422, 42208, "The specified subject '{subject}' is not a valid."),
+    ErrorRow("UNPROCESSABLE", 422, 422, "{details}"),
+    ErrorRow("BAD_REQUEST", 400, 400, "{details}"),
+    ErrorRow("ROUTE_NOT_FOUND", 404, 404, "HTTP 404 Not Found"),
+    ErrorRow("METHOD_NOT_ALLOWED", 405, 405, "HTTP 405 Method Not Allowed"),
+    ErrorRow("REQUEST_TOO_LARGE", 413, 413, "The request is larger than {limit} bytes"),
+    ErrorRow("NOT_ACCEPTABLE", 406, 406, "HTTP 406 Not Acceptable"),
+    ErrorRow("UNSUPPORTED_MEDIA_TYPE", 415, 415, "HTTP 415 Unsupported Media Type"),
+    ErrorRow("STORE_FAILED", 500, 50001, "Error in the backend data store: {details}"),
+    ErrorRow("STORE_TIMEOUT", 500, 50002, "{operation} operation timed out"),
+    ErrorRow("INTERNAL", 500, 500, "Internal Server Error"),
+    # ---- messages that can't be read
+    ErrorRow("NOT_FRAMED", 422, 0, "{where}: not a Confluent-framed message: {details}"),
+    ErrorRow("UNKNOWN_SCHEMA_ID", 422, 0, "{where}: schema id {id} is not known to {source}"),
+    ErrorRow("TRUNCATED", 422, 0, "{where}: the message ends in the middle of {field}: {details}"),
+    ErrorRow("TRAILING_BYTES", 422, 0, "{where}: {count} bytes are left over after the last field"),
+    ErrorRow("MALFORMED", 422, 0, "{where}: {details}"),
+    ErrorRow("TOO_LARGE", 422, 0, "{where}: {details}"),
+    ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
+    ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
+    ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
+    ErrorRow("TABLE_UNKNOWN", 422, 0, "{details}"),
+    # ---- values that can't be written
+    ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
+    ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),
+    ErrorRow("TYPE_UNKNOWN", 422, 0, "column {column}: {details}"),
+    # ---- usage and start
+    ErrorRow("USAGE", 400, 0, "{details}"),
+    ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),
+    ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
+    ErrorRow("KAFKA_UNREACHABLE", 503, 0, "Kafka at {servers}: {details}"),
+    ErrorRow("JAVA_MISSING", 503, 0, "{details}"),
+    ErrorRow("JAR_MISSING", 503, 0, "{details}"),
+)
+
+ERRORS: dict[str, ErrorRow] = {row.code: row for row in _ROWS}
+
+
+class BridgeError(Exception):
+    """An error with a code of the table. `fields` fill the row's template; a missing field is a programming error.
+
+    Crosses process borders by pickle (Spark workers): the state is the code and its fields.
+    """
+
+    def __init__(self, code: str, **fields: Any) -> None:
+        self.row = ERRORS[code]
+        self.fields = fields
+        super().__init__(self.row.template.format(**fields))
+
+    @property
+    def code(self) -> str:
+        return self.row.code
+
+    @property
+    def detail(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.code, self.fields)
+
+
+class RegistryError(BridgeError):
+    """A registry rule says no; the API answers `row.http` with `row.error_code` and the message."""
+
+
+class WireError(BridgeError):
+    """A message or a value that can't be read or written; becomes an error event or a dead letter."""
+
+
+class LossyError(WireError):
+    """The target format can't hold this value exactly."""
+
+
+class SetupError(BridgeError):
+    """The command can't start or go on: wrong usage, or something it needs is missing. Exit code 2."""
+
+
+def _rebuild(kind: type[BridgeError], code: str, fields: dict[str, Any]) -> BridgeError:
+    return kind(code, **fields)

@@ -1,0 +1,92 @@
+"""Change events: what every wire format decodes to and encodes from.
+
+commit_ts is a TSO: physical milliseconds << 18 | logical counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schemas.table import Table, TableId, Value
+
+Row = Mapping[str, Value]
+Op = Literal["c", "u", "d", "r"]
+
+_LOGICAL_BITS = 18
+
+
+def tso_physical_ms(tso: int) -> int:
+    """Milliseconds since the Unix epoch of a TSO."""
+    return tso >> _LOGICAL_BITS
+
+
+def ms_to_tso(milliseconds: int) -> int:
+    """The first TSO of a millisecond since the Unix epoch."""
+    return milliseconds << _LOGICAL_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One Kafka record, or one line of a message file. timestamp is in ms; headers keep order and duplicates."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(slots=True)
+class RowChange:
+    """One changed row.
+
+    before/after hold the columns that the message carries, and only these. `table` describes their types: a table
+    version where one is known (then `table_version` is its commit_ts), else what the message or its schema tells.
+    zone: time zone of TIMESTAMP text in this event. flags: what could not be known (plain-form.md).
+    extra: what one format carries beyond the row, used only to write that format again.
+    """
+
+    format: str
+    table: Table
+    op: Op
+    commit_ts: int | None
+    before: Row | None
+    after: Row | None
+    key: tuple[str, ...]
+    zone: str
+    schema_id: int | None = None
+    table_version: int | None = None
+    flags: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+
+@dataclass(slots=True)
+class DdlEvent:
+    """A DDL statement as received. ddl_type is TiDB's ActionType, None where the format has none (Debezium)."""
+
+    format: str
+    db: str
+    table: str
+    commit_ts: int | None
+    ddl_type: int | None
+    query: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Watermark:
+    """A resolved ts: no row or DDL with a commit_ts at or below it comes after it on this partition."""
+
+    format: str
+    commit_ts: int
+
+
+Event = RowChange | DdlEvent | Watermark

@@ -1,0 +1,126 @@
+"""Table → Avro schema text, as TiCDC registers it (upstream ticdc `codec/avro/arvo.go`; ticdc-wire.md §1.3)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from schemas import values
+from schemas.errors import WireError
+from schemas.names import sanitise_name
+from schemas.table import Column, Table
+from schemas.types import Kind
+from schemas.wire.options import Options
+
+EXTENSION = (
+    {"default": "", "name": "_tidb_op", "type": "string"},
+    {"default": 0, "name": "_tidb_commit_ts", "type": "long"},
+    {"default": 0, "name": "_tidb_commit_physical_time", "type": "long"},
+)
+BEFORE = "_ticdc_before"
+
+
+def key_schema(table: Table, options: Options) -> str | None:
+    """Schema text of the key record: primary key columns in table order. None for a table without primary key."""
+    columns = [c for c in table.columns if c.primary_key]
+    if not columns:
+        return None
+    return go_json({**_record(table, options), "fields": [_field(c, options) for c in columns]})
+
+
+def value_schema(table: Table, options: Options) -> str:
+    """Schema text of the value record: all columns, then the extension's fields as the options say.
+
+    WireError TYPE_UNKNOWN for a column whose type is not certain, MALFORMED where two names become one.
+    """
+    fields: list[dict[str, Any]] = [_field(c, options) for c in table.columns]
+    names = [f["name"] for f in fields]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        details = f"two columns become {twice!r} in Avro; TiCDC's encoder refuses such a table too"
+        raise WireError("MALFORMED", where=f"table {table.id}", details=details)
+    head = _record(table, options)
+    before = {"name": head["name"] + "_before", "namespace": head["namespace"], "fields": list(fields)}
+    if options.avro_include_before_value:
+        fields.append({"default": None, "name": BEFORE, "type": ["null", {"type": "record", **before}]})
+    if options.enable_tidb_extension:
+        fields += EXTENSION
+    elif options.avro_include_before_value:
+        fields.append(EXTENSION[0])
+    return go_json({**head, "fields": fields})
+
+
+def _record(table: Table, options: Options) -> dict[str, Any]:
+    namespace = f"{sanitise_name(options.keyspace)}.{sanitise_name(table.id.db)}"
+    return {"type": "record", "name": sanitise_name(table.id.table), "namespace": namespace}
+
+
+def _field(column: Column, options: Options) -> dict[str, Any]:
+    kind = avro_type(column, options)
+    field: dict[str, Any] = {"name": sanitise_name(column.name), "type": kind}
+    # A logical type never gets a default: goavro can't write one for it (upstream arvo.go).
+    default = column.has_default and column.default is not None and "logicalType" not in kind
+    if column.nullable:
+        field["type"] = [kind, "null"] if default else ["null", kind]
+        field["default"] = _default(column, options) if default else None
+    elif default:
+        field["default"] = _default(column, options)
+    return {k: field[k] for k in sorted(field)}
+
+
+def avro_type(column: Column, options: Options) -> dict[str, Any]:
+    """The Avro type object of a column, without its union."""
+    if column.vague:
+        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    kind, row = column.type.kind, column.type
+    primitive = (row.avro_unsigned if column.unsigned else "") or row.avro
+    parameters = {"tidb_type": row.avro_name}
+    if column.unsigned and kind is Kind.INTEGER:
+        parameters["tidb_type"] += " UNSIGNED"
+        if row.bits == 64 and options.avro_bigint_unsigned_handling_mode == "string":
+            primitive = "string"
+    elif kind is Kind.BIT:
+        parameters = {"length": str(column.length), **parameters}
+    elif kind in (Kind.ENUM, Kind.SET):
+        parameters = {"allowed": values.join_allowed(column.elements), **parameters}
+    elif kind is Kind.DECIMAL:
+        if options.avro_decimal_handling_mode == "string":
+            primitive = "string"
+        elif column.length is None or column.scale is None:
+            details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
+            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        else:
+            logical = {"logicalType": "decimal", "precision": column.length, "scale": column.scale}
+            return {"type": primitive, "connect.parameters": parameters, **logical}
+    return {"type": primitive, "connect.parameters": parameters}
+
+
+def _default(column: Column, options: Options) -> Any:
+    """A column's default as TiCDC writes it: numbers as numbers, bytes as base64 text, all else as text."""
+    value, kind = column.default, column.type.kind
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    assert value is not None
+    if kind is Kind.INTEGER:
+        number = values.integer(value)
+        if column.unsigned and column.type.bits == 64:
+            if options.avro_bigint_unsigned_handling_mode == "string":
+                return value
+            return number - (1 << 64) if number >> 63 else number
+        return number
+    if kind is Kind.YEAR:
+        return values.integer(value)
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        number_ = values.as_float32(float(value)) if kind is Kind.FLOAT else float(value)
+        return int(number_) if number_.is_integer() and abs(number_) < 1e15 else number_
+    return value
+
+
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def go_json(value: Any) -> str:
+    """Compact JSON as Go's encoding/json writes it: UTF-8 as it is, `<`, `>` and `&` escaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)

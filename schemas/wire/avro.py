@@ -1,0 +1,223 @@
+"""TiCDC Avro (protocol=avro), read and written (upstream ticdc `pkg/sink/codec/avro`; ticdc-wire.md §1).
+
+Insert and update: key record and value record, each Confluent-framed; delete: the key alone. With
+avro-include-before-value the value also holds the old row, and a delete has a value. With avro-enable-watermark DDL
+(0x01), watermarks (0x02) and deletes (0x03) come unframed. Codecs are compiled once per schema id or table.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.errors import LossyError, WireError
+from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from schemas.names import avro_subject, sanitise_name
+from schemas.publish import avro as publish
+from schemas.table import Table, TableVersion, Value
+from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
+from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.framing import SchemaId, frame, unframe
+
+_DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
+
+
+# ---------------------------------------------------------------------------------------------- decoder
+class AvroDecoder:
+    """Decodes with the writer schema of each record, looked up by id and compiled once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._records: dict[SchemaId, Record] = {}
+        self._tables: dict[tuple[Any, ...], Table] = {}
+        self._newest: dict[str, Record | None] = {}
+
+    def decode(self, message: Message) -> list[Event]:
+        """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
+        value = message.value
+        if not message.key and not value:
+            details = (
+                "key and value are empty: TiCDC deletes rows of a table without primary key this way, "
+                "and which row it was can't be known"
+            )
+            raise WireError("EMPTY_RECORD", details=details)
+        if value and value[0] in (_DDL, _WATERMARK):
+            return [_out_of_band(value)]
+        if value and value[0] == _DELETE and len(value) == 9:
+            return [self._delete(message, int.from_bytes(value[1:], "big"))]
+        return [self._upsert(message, value) if value else self._delete(message, None)]
+
+    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, pos = unframe(data, where)
+        record = self._records.get(schema_id)
+        if record is None:
+            record = compile_record(self._context.schemas.by_id(schema_id, where), where)
+            self._records[schema_id] = record
+        row, pos = record.read(data, pos, where)
+        if pos != len(data):
+            raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
+        return schema_id, record, row
+
+    def _upsert(self, message: Message, value: bytes) -> RowChange:
+        schema_id, record, row = self._read(value, "value")
+        key = self._read(message.key, "key")[1] if message.key else None
+        flags: list[str] = []
+        extra = {k: row.pop(k) for k in record.extension}
+        op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
+        extra.pop("_tidb_commit_physical_time", None)
+        before = row.pop(publish.BEFORE, None) if record.before else None
+        if op is None:
+            op = "c"
+            flags.append("op_unknown")
+        elif op not in ("c", "u", "d"):
+            raise WireError("MALFORMED", where="value", details=f"_tidb_op is {op!r}")
+        after = None if op == "d" else row
+        before = row if op == "d" else before
+        return self._event(message, record, key, (op, commit_ts, before, after), schema_id, flags, extra)
+
+    def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
+        if not message.key:
+            raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
+        schema_id, key, row = self._read(message.key, "key")
+        # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
+        record = self._newest_record(message.topic) or key
+        if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
+            record = key
+        return self._event(message, record, key, ("d", commit_ts, row, None), schema_id, [], {})
+
+    def _newest_record(self, topic: str | None) -> Record | None:
+        if topic is None:
+            return None
+        if topic not in self._newest:
+            text = self._context.schemas.newest(avro_subject(topic, "value"))
+            self._newest[topic] = compile_record(text, "newest value schema") if text else None
+        return self._newest[topic]
+
+    def _event(
+        self,
+        message: Message,
+        record: Record,
+        key: Record | None,
+        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
+        schema_id: SchemaId,
+        flags: list[str],
+        extra: dict[str, Any],
+    ) -> RowChange:
+        op, commit_ts, before, after = change
+        version = self._version(record, commit_ts)
+        if version is not None:
+            names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual}
+            before, after = (
+                {names[k]: v for k, v in row.items() if k in names} if row is not None else None
+                for row in (before, after)
+            )
+            table, keys = version.table, tuple(names[c.name] for c in key.columns) if key else ()
+        else:
+            keys = tuple(c.name for c in key.columns) if key else ()
+            table = self._table(record, keys)
+        if record.keyspace != "default":
+            extra["keyspace"] = record.keyspace
+        return RowChange(
+            "avro", table, op, commit_ts, before, after, keys or table.handle_key, self._context.options.time_zone,
+            schema_id if isinstance(schema_id, int) else None, version.commit_ts if version else None, flags, extra,
+        )  # fmt: skip
+
+    def _table(self, record: Record, keys: tuple[str, ...]) -> Table:
+        table = self._tables.get((id(record), keys))
+        if table is None:
+            columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
+            table = self._tables[id(record), keys] = Table(record.id, tuple(columns))
+        return table
+
+    def _version(self, record: Record, commit_ts: int | None) -> TableVersion | None:
+        if self._context.tables is None:
+            return None
+        names = tuple(c.name for c in record.columns)
+        return self._context.tables.sanitised(record.id, names, commit_ts)
+
+
+def _out_of_band(value: bytes) -> Event:
+    """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
+    if value[0] == _WATERMARK:
+        if len(value) != 9:
+            raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
+        return Watermark("avro", int.from_bytes(value[1:], "big"))
+    try:
+        ddl = json.loads(value[1:])
+        return DdlEvent("avro", ddl["schema"], ddl["table"], ddl["commitTs"], ddl["type"], ddl["query"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError("MALFORMED", where="value", details=f"not a DDL event: {error}") from error
+
+
+# ---------------------------------------------------------------------------------------------- encoder
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is compiled per table and topic: ids and writers of key and value (no key: no primary key)."""
+
+    key_id: SchemaId | None
+    value_id: SchemaId
+    key: RowWriter
+    value: RowWriter
+
+
+class AvroEncoder:
+    """Writes what TiCDC's encoder writes; schemas are registered (or looked up) once per table and topic."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._options = context.options
+        self._plans: dict[tuple[str, int], tuple[Table, _Plan]] = {}
+
+    def encode(self, event: Event, origin: Message) -> list[Message]:
+        """A row → its key and value record. DDL and watermarks: nothing, as TiCDC's Avro has neither."""
+        if not isinstance(event, RowChange):
+            return []
+        if origin.topic is None:
+            raise WireError(
+                "USAGE", details="Avro needs a topic for its subjects, and the message has none: give --topic"
+            )
+        keyspace = event.extra.get("keyspace") if event.format == "avro" else None
+        plan = self._plan(event.table, origin.topic, keyspace)
+        row = event.before if event.op == "d" else event.after
+        if row is None:
+            raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
+        key = None if plan.key_id is None else frame(plan.key_id, plan.key(row, event.zone))
+        if event.op != "d" or self._options.avro_include_before_value:
+            return [replace(origin, key=key, value=frame(plan.value_id, self._value(plan, event, row, origin)))]
+        if key is None and self._options.on_lossy == "error":
+            details = "a delete of a table without primary key has neither key nor value in Avro: the row would be lost"
+            raise LossyError("LOSSY_VALUE", column="*", details=details)
+        return [replace(origin, key=key, value=None)]
+
+    def _value(self, plan: _Plan, event: RowChange, row: Row, origin: Message) -> bytes:
+        options = self._options
+        out = [plan.value(row, event.zone)]
+        if options.avro_include_before_value:
+            out.append(b"\x00" if event.before is None else b"\x02" + plan.value(event.before, event.zone))
+        if options.enable_tidb_extension or options.avro_include_before_value:
+            out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
+        if options.enable_tidb_extension:
+            commit_ts = commit_ts_of(event, origin)
+            if commit_ts is None:
+                details = "the event has no commit_ts and the message no timestamp to make one from"
+                raise LossyError("LOSSY_VALUE", column="_tidb_commit_ts", details=details)
+            out.append(binary.write_long(commit_ts) + binary.write_long(tso_physical_ms(commit_ts)))
+        return b"".join(out)
+
+    def _plan(self, table: Table, topic: str, keyspace: str | None) -> _Plan:
+        known = self._plans.get((topic, id(table)))
+        if known is not None and known[0] is table:
+            return known[1]
+        schemas = self._context.schemas
+        options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
+        key_text, value_text = publish.key_schema(table, options), publish.value_schema(table, options)
+        plan = _Plan(
+            None if key_text is None else schemas.id_of(avro_subject(topic, "key"), key_text),
+            schemas.id_of(avro_subject(topic, "value"), value_text),
+            row_writer(tuple(c for c in table.columns if c.primary_key), options),
+            row_writer(table.columns, options),
+        )
+        self._plans[topic, id(table)] = table, plan
+        return plan

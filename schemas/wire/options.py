@@ -1,0 +1,58 @@
+"""What can be chosen about a format that is read or written: TiCDC's options by its names, and a few of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from schemas import values
+from schemas.errors import SetupError
+
+_CHOICES = {
+    "avro_decimal_handling_mode": ("precise", "string"),
+    "avro_bigint_unsigned_handling_mode": ("long", "string"),
+    "on_lossy": ("error", "flag"),
+}
+# Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
+_IGNORED = {"protocol", "name", "topic_rule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one side of a transcode. Defaults are TiCDC's own.
+
+    time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
+    keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
+    with a value that the target can't hold exactly.
+    """
+
+    enable_tidb_extension: bool = False
+    avro_decimal_handling_mode: str = "precise"
+    avro_bigint_unsigned_handling_mode: str = "long"
+    avro_include_before_value: bool = False
+    debezium_disable_schema: bool = False
+    debezium_include_start_ts: bool = False
+    no_old_value: bool = False
+    time_zone: str = "UTC"
+    keyspace: str = "default"
+    cluster_id: str = "default"
+    on_lossy: str = "error"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], **ours: Any) -> Options:
+        """Options from a mapping such as a golden's `options`. SetupError USAGE for unknown or unusable ones."""
+        known = {f.name: f.default for f in fields(cls)}
+        chosen = {k: v for k, v in {**given, **ours}.items() if k not in _IGNORED}
+        for name, value in chosen.items():
+            if name not in known:
+                raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(known))}")
+            if type(value) is not type(known[name]):
+                raise SetupError("USAGE", details=f"option {name}={value!r}: a {type(known[name]).__name__} is needed")
+            if name in _CHOICES and value not in _CHOICES[name]:
+                raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
+        try:
+            values.zone(chosen.get("time_zone", "UTC"))
+        except ValueError as error:
+            raise SetupError("USAGE", details=str(error)) from error
+        return replace(cls(), **chosen)

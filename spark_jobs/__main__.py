@@ -1,0 +1,6 @@
+"""`python -m spark_jobs`."""
+
+from spark_jobs.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,238 @@
+"""The command line: decode and transcode, in-process or in Spark, and the demo.
+
+stdout holds data only; progress and summary go to stderr. Exit codes: 0 done, 1 done with rows in the dead letter,
+2 wrong usage or cannot start, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from schemas.errors import BridgeError, SetupError
+from schemas.wire import FORMATS
+from schemas.wire.options import Options
+from spark_jobs import jobs
+from spark_jobs.codec import Side
+from spark_jobs.definitions import Definitions
+from spark_jobs.endpoints import DeadLetters, KafkaClient, line_sink, message_sink, source
+from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.progress import tracked
+from spark_jobs.summary import Summary
+
+_EPILOG = """\
+places
+  FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
+                  only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary
+  -               standard output
+  kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start
+
+exit codes
+  0 done   1 done, with messages in the dead letter   2 wrong usage, or something needed can't be reached
+"""
+_EXAMPLES = {
+    "decode": """\
+examples
+  python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
+  python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
+""",
+    "transcode": """\
+examples
+  python -m spark_jobs transcode --from avro --to debezium --registry http://localhost:8081 \\
+      --time-zone Asia/Shanghai --in kafka:shop_orders --out kafka:shop_orders_debezium
+""",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage ends with exit code 2 and a hint where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    top = _Parser(prog="python -m spark_jobs", description="Reads, explains and rewrites TiCDC's messages, exactly.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    decode = _command(commands, "decode", "messages → change events in plain form, a JSON line each")
+    decode.add_argument("--format", required=True, choices=sorted(FORMATS), help="format of the messages")
+    transcode = _command(commands, "transcode", "messages of one format → messages of another")
+    transcode.add_argument("--from", dest="format", required=True, choices=sorted(FORMATS), help="format read")
+    transcode.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
+    _common(decode)
+    _common(transcode)
+    _target(transcode)
+    demo = commands.add_parser("demo", help="real TiCDC messages: registry, Spark, Debezium, on this machine")
+    demo.add_argument("--dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)")
+    return top
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=_EXAMPLES[name] + "\n" + _EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return made
+
+
+def _common(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
+    p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC", help="where the result goes (-)")
+    p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
+    p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
+    p.add_argument(
+        "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
+    )
+    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
+    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
+    p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
+    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
+    p.add_argument(
+        "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
+    )
+    p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
+    p.add_argument("--kafka-config", type=Path, metavar="FILE", help="any client setting, name=value a line")
+    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
+    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
+
+
+def _target(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--to-registry", metavar="URL", help="registry of the format written (default: --registry)")
+    p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of the format written (default: --schemas)")
+    p.add_argument("--to-options", "--options", type=Path, metavar="FILE", help="options of the format written (JSON)")
+    p.add_argument("--topic", metavar="NAME", help="topic of the messages written (default: the source's)")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command; returns its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        if args.command == "demo":
+            from spark_jobs.demo import run
+
+            return run(args.dir)
+        summary = _decode(args) if args.command == "decode" else _transcode(args)
+    except BridgeError as error:
+        print(f"error {error.code}: {error.detail}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: the output is not complete", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    print("\n".join(f"{args.command}: {line}" for line in summary.lines()), file=sys.stderr)
+    return summary.exit_code
+
+
+def _decode(args: argparse.Namespace) -> Summary:
+    read = read_side(args, "flag")
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    dead = DeadLetters(args.dead_letter, kafka) if args.dead_letter else None
+    out = line_sink(args.out)
+    if args.spark:
+        from spark_jobs import spark_jobs_cli
+
+        return spark_jobs_cli.decode(args.source, read, out, dead, kafka, args.master)
+    return jobs.decode(tracked(source(args.source, kafka), "decode"), read, out, dead)
+
+
+def _transcode(args: argparse.Namespace) -> Summary:
+    read = read_side(args, "error")
+    write = write_side(args, read)
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    if not args.dead_letter and args.out == "-":
+        place = "transcode.dead.jsonl"
+    else:
+        place = args.dead_letter or f"{args.out.removeprefix('kafka:')}.dead.jsonl"
+    dead, out = DeadLetters(place, kafka), message_sink(args.out, kafka)
+    if args.spark:
+        from spark_jobs import spark_jobs_cli
+
+        return spark_jobs_cli.transcode(args.source, read, write, out, dead, kafka, args.master, args.topic)
+    return jobs.transcode(tracked(source(args.source, kafka), "transcode"), read, write, out, dead, args.topic)
+
+
+def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
+    """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
+    given = _options_file(args.from_options)
+    zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
+    if zone is None and FORMATS[args.format].zone is None and args.command == "transcode":
+        print("warning: --time-zone is not given; TIMESTAMP text is taken as UTC", file=sys.stderr)
+    options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
+    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
+
+
+def write_side(args: argparse.Namespace, read: Side) -> Side:
+    """The side written. Without --to-registry or --to-schemas it is that of the side read."""
+    schemas = read.schemas
+    if args.to_registry or args.to_schemas:
+        needed = FORMATS[args.to].needs_schemas
+        schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, needed)
+    elif FORMATS[args.to].needs_schemas and not FORMATS[args.format].needs_schemas:
+        schemas = _schemas(args.registry, args.schemas, args.registry_wait, True)
+    given = _options_file(args.to_options)
+    zone = given.pop("time_zone", None) or _zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
+    on_lossy = args.on_lossy or given.pop("on_lossy", "error")
+    return Side(args.to, schemas, Options.of(given, time_zone=zone, on_lossy=on_lossy))
+
+
+def _schemas(registry: str | None, file: Path | None, wait: str, needed: bool) -> Schemas:
+    if file is not None:
+        return FileSchemas.read(file)
+    if registry and needed:
+        return HttpSchemas(registry, _seconds(wait)).check()
+    if needed:
+        raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
+    return FileSchemas([])
+
+
+def _seconds(text: str) -> float:
+    factor = {"m": 60.0, "s": 1.0}.get(text[-1:], 1.0)
+    try:
+        return float(text.rstrip("sm")) * factor
+    except ValueError:
+        raise SetupError("USAGE", details=f"--registry-wait {text}: seconds are needed, such as 5s or 10m") from None
+
+
+def _options_file(path: Path | None) -> dict[str, Any]:
+    """Options as JSON: the object itself, or the `options` of a golden's meta.json."""
+    if path is None:
+        return {}
+    found = _json_file(path)
+    options = found.get("options", found)
+    if not isinstance(options, dict):
+        raise SetupError("USAGE", details=f"{path}: a JSON object of options is needed")
+    return dict(options)
+
+
+def _zone_of_meta(*paths: Path | None) -> str | None:
+    """The changefeed's zone, where one of the files is a golden's meta.json."""
+    for path in paths:
+        if path is not None and path.name.endswith(".meta.json"):
+            zone = _json_file(path).get("changefeed_tz")
+            if isinstance(zone, str):
+                return zone
+    return None
+
+
+def _json_file(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{path}: not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
+    return found

@@ -1,0 +1,82 @@
+"""One message through the codecs, in-process and in Spark workers alike: bytes → events → plain lines or messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schemas.errors import WireError
+from schemas.event import Event, Message, RowChange
+from schemas.plain import plain_error, plain_event
+from schemas.wire import format_named
+from schemas.wire.base import Context, Decoder, Encoder
+from schemas.wire.options import Options
+from spark_jobs.definitions import Definitions
+from spark_jobs.lookup import Schemas
+from spark_jobs.summary import kind_of
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a job: a format with its schemas, options and table definitions. Pickles into workers."""
+
+    format: str
+    schemas: Schemas
+    options: Options
+    tables: Definitions | None = None
+
+    def context(self) -> Context:
+        return Context(self.schemas, self.tables, self.options)
+
+    def decoder(self) -> Decoder:
+        return format_named(self.format).decoder(self.context())
+
+    def encoder(self) -> Encoder:
+        return format_named(self.format).encoder(self.context())
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one message: its events, what was written for them, and the error if it failed.
+
+    A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    out: list[Message] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    error: WireError | None = None
+
+
+def decode_one(decoder: Decoder, message: Message) -> Result:
+    """Message → its events, or the error."""
+    try:
+        return Result(decoder.decode(message))
+    except WireError as error:
+        return Result(error=error)
+
+
+def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
+    """Message → messages of the other format on `topic` (None: the message's own), or the error."""
+    try:
+        result = Result(decoder.decode(message))
+        origin = message if topic is None else replace(message, topic=topic)
+        for event in result.events:
+            written = encoder.encode(event, origin)
+            result.out += written
+            if not written:
+                result.skipped.append(kind_of(event))
+    except WireError as error:
+        return Result(error=error)
+    return result
+
+
+def plain_lines(result: Result, message: Message) -> list[dict[str, Any]]:
+    """The plain form of a decoded message: a line per event, or one error line."""
+    if result.error is not None:
+        return [plain_error(result.error, message)]
+    return [plain_event(event, message) for event in result.events]
+
+
+def flags_of(result: Result) -> list[str]:
+    return [flag for event in result.events if isinstance(event, RowChange) for flag in event.flags]

@@ -1,0 +1,28 @@
+"""Dead letters: the message byte for byte, and in headers why it is here. Read again like any other message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from schemas.errors import WireError
+from schemas.event import Message
+from spark_jobs.messages import message_line
+
+REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.origin", "bridge.attempt"
+
+
+def dead_letter(error: WireError, origin: Message) -> Message:
+    """The message with reason, detail, origin (topic/partition/offset) and attempt added to its headers."""
+    kept = tuple(h for h in origin.headers if not h[0].startswith("bridge."))
+    tries = next((v for k, v in origin.headers if k == ATTEMPT and v), b"0")
+    attempt = int(tries) + 1 if tries.isdigit() and len(tries) < 10 else 1
+    where = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
+    told = ((REASON, error.code), (DETAIL, error.detail[:1000]), (ORIGIN, where), (ATTEMPT, str(attempt)))
+    headers = tuple((name, text.encode("utf-8", "replace")) for name, text in told)
+    return replace(origin, headers=kept + headers)
+
+
+def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:
+    """A dead letter as a line of a message file, with code and detail readable too."""
+    return {**message_line(dead_letter(error, origin)), "code": error.code, "detail": error.detail}

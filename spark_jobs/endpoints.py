@@ -1,0 +1,115 @@
+"""`--in` and `--out`: message files, standard output and Kafka topics behind one form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
+from spark_jobs.dead_letter import dead_letter, dead_letter_line
+from spark_jobs.messages import LineWriter, ParquetWriter, message_line, read_messages
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaClient:
+    """How Kafka is reached: --bootstrap-servers and --kafka-config."""
+
+    servers: str | None = None
+    config_file: Path | None = None
+
+    def settings(self) -> dict[str, str]:
+        from spark_jobs.kafka import client_settings
+
+        return client_settings(self.servers, self.config_file)
+
+
+def topic_of(place: str) -> str | None:
+    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty."""
+    if not place.startswith("kafka:"):
+        return None
+    topic = place.removeprefix("kafka:")
+    if not topic:
+        raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
+    return topic
+
+
+def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+    """The messages of FILE or kafka:TOPIC, in order."""
+    topic = topic_of(place)
+    if topic is None:
+        return read_messages(Path(place))
+    from spark_jobs.kafka import read_topic
+
+    return iter(read_topic(topic, kafka.settings()))
+
+
+class Sink(Protocol):
+    """Where messages go. `close` when all was written, `abandon` when the job failed."""
+
+    def write(self, message: Message) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _Lines:
+    def __init__(self, target: Path | Any) -> None:
+        self._lines = LineWriter(target)
+        self.close, self.abandon = self._lines.close, self._lines.abandon
+
+    def write(self, message: Message) -> None:
+        self._lines.write(message_line(message))
+
+
+def message_sink(place: str, kafka: KafkaClient) -> Sink:
+    """A writer of messages to FILE, FILE.parquet, `-` or kafka:TOPIC."""
+    topic = topic_of(place)
+    if topic is not None:
+        from spark_jobs.kafka import TopicWriter
+
+        return TopicWriter(topic, kafka.settings())
+    if place == "-":
+        return _Lines(sys.stdout)
+    return ParquetWriter(Path(place)) if place.endswith(".parquet") else _Lines(Path(place))
+
+
+def line_sink(place: str) -> LineWriter:
+    """A writer of plain-form lines to FILE or `-`."""
+    if topic_of(place) or place.endswith(".parquet"):
+        raise SetupError("USAGE", details=f"--out {place}: decode writes JSON lines to FILE or - (standard output)")
+    return LineWriter(sys.stdout if place == "-" else Path(place))
+
+
+class DeadLetters:
+    """--dead-letter FILE | kafka:TOPIC. A file is made only when there is something to put into it."""
+
+    def __init__(self, place: str, kafka: KafkaClient) -> None:
+        self.place, self._kafka = place, kafka
+        self._topic: Sink | None = message_sink(place, kafka) if topic_of(place) else None
+        self._lines: LineWriter | None = None
+
+    def write(self, error: WireError, origin: Message) -> None:
+        if self._topic is not None:
+            self._topic.write(dead_letter(error, origin))
+            return
+        if self._lines is None:
+            self._lines = LineWriter(sys.stdout if self.place == "-" else Path(self.place))
+        self._lines.write(dead_letter_line(error, origin))
+
+    def close(self) -> None:
+        """Complete. Without dead letters an older file of that name goes, so that none is taken for this run's."""
+        for sink in (self._topic, self._lines):
+            if sink is not None:
+                sink.close()
+        if self._topic is None and self._lines is None and self.place != "-":
+            Path(self.place).unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        for sink in (self._topic, self._lines):
+            if sink is not None:
+                sink.abandon()

@@ -1,0 +1,93 @@
+"""decode and transcode in this process, with no JVM: for small files, and the truth that Spark's plans are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from schemas.errors import WireError
+from schemas.event import Message
+from spark_jobs.codec import Result, Side, decode_one, flags_of, plain_lines, transcode_one
+from spark_jobs.endpoints import DeadLetters, Sink
+from spark_jobs.messages import LineWriter
+from spark_jobs.summary import Summary
+
+Incoming = Iterable[Message | tuple[WireError, Message]]
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+@contextmanager
+def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
+    """Outputs are completed together when the job ends well, and abandoned when it doesn't."""
+    try:
+        yield
+    except BaseException:
+        for output in outputs:
+            if output is not None:
+                output.abandon()
+        raise
+    for output in outputs:
+        if output is not None:
+            output.close()
+
+
+def decode(incoming: Incoming, side: Side, out: LineWriter, dead: DeadLetters | None) -> Summary:
+    """Messages → plain-form lines in order; a message that fails becomes one error line (and a dead letter)."""
+    summary, decoder = Summary(), side.decoder()
+    with all_or_abandoned(out, dead):
+        for item in incoming:
+            message, result = _result(item, lambda m: decode_one(decoder, m))
+            _count(summary, result)
+            for line in plain_lines(result, message):
+                out.write(line)
+                summary.out += 1
+            if result.error is not None and dead is not None:
+                dead.write(result.error, message)
+    return summary
+
+
+def transcode(
+    incoming: Incoming, read: Side, write: Side, out: Sink, dead: DeadLetters, topic: str | None = None
+) -> Summary:
+    """Messages → messages of another format, in order; what fails goes to the dead letters.
+
+    topic: the topic written to, and the one its subjects are named by; None: each message's own.
+    """
+    summary, decoder, encoder = Summary(), read.decoder(), write.encoder()
+    with all_or_abandoned(out, dead):
+        for item in incoming:
+            message, result = _result(item, lambda m: transcode_one(decoder, encoder, m, topic))
+            _count(summary, result)
+            for written in result.out:
+                out.write(written)
+                summary.out += 1
+            if result.error is not None:
+                dead.write(result.error, message)
+    return summary
+
+
+def _result(item: Message | tuple[WireError, Message], one: _One) -> tuple[Message, Result]:
+    if isinstance(item, Message):
+        return item, one(item)
+    error, message = item
+    return message, Result(error=error)
+
+
+class _One(Protocol):
+    def __call__(self, message: Message, /) -> Result: ...
+
+
+def _count(summary: Summary, result: Result) -> None:
+    summary.messages += 1
+    for event in result.events:
+        summary.count_event(event)
+    summary.count_flags(flags_of(result))
+    summary.skipped.update(result.skipped)
+    if result.error is not None:
+        summary.errors[result.error.code] += 1

@@ -1,0 +1,162 @@
+"""Kafka in and out without Spark, by confluent-kafka (librdkafka)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from schemas.errors import SetupError
+from schemas.event import Message
+
+_TIMEOUT = 10.0
+_NO_TIMESTAMP = 0
+
+
+def client_settings(servers: str | None, config_file: Path | None) -> dict[str, str]:
+    """librdkafka settings from --bootstrap-servers (or BRIDGE_BOOTSTRAP_SERVERS) and a properties file.
+
+    SetupError USAGE when there are no servers or the file can't be read.
+    """
+    settings: dict[str, str] = {}
+    if config_file is not None:
+        try:
+            lines = config_file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise SetupError("USAGE", details=f"--kafka-config {config_file}: {error.strerror or error}") from error
+        for number, line in enumerate(lines, 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                name, equals, value = line.partition("=")
+                if not equals:
+                    raise SetupError("USAGE", details=f"--kafka-config {config_file}:{number}: name=value is needed")
+                settings[name.strip()] = value.strip()
+    servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
+    if not servers:
+        details = "Kafka needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
+        raise SetupError("USAGE", details=details)
+    return {**settings, "bootstrap.servers": servers}
+
+
+def _quiet(error: KafkaError) -> None:
+    """Connection trouble is told once, by the call that fails; librdkafka would print every attempt."""
+
+
+def read_topic(topic: str, settings: Mapping[str, str]) -> Iterator[Message]:
+    """The topic's messages in the order partition, offset, up to the high watermarks seen at the start.
+
+    SetupError KAFKA_UNREACHABLE when the broker or the topic can't be had.
+    """
+    config: dict[str, Any] = {
+        "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "earliest",
+        "enable.partition.eof": False, **settings, "error_cb": _quiet, "log_level": 0,
+    }  # fmt: skip
+    consumer = Consumer(config)
+    servers = settings["bootstrap.servers"]
+    try:
+        ends = {
+            p: consumer.get_watermark_offsets(TopicPartition(topic, p), _TIMEOUT)
+            for p in _partitions(consumer, topic, servers)
+        }
+        for partition, (low, high) in sorted(ends.items()):
+            if low < high:
+                yield from _read_partition(consumer, TopicPartition(topic, partition, low), high, servers)
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+    finally:
+        consumer.close()
+
+
+def _partitions(client: Consumer | Producer, topic: str, servers: str) -> list[int]:
+    metadata = client.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+    if metadata.error is not None:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=f"topic {topic!r}: {metadata.error.str()}")
+    return list(metadata.partitions)
+
+
+def _read_partition(consumer: Consumer, start: TopicPartition, high: int, servers: str) -> Iterator[Message]:
+    consumer.assign([start])
+    position, waited = start.offset, 0
+    while position < high:
+        batch = consumer.consume(1000, 1.0)
+        for record in batch:
+            if record.error() is not None:
+                raise KafkaException(record.error())
+            if record.offset() >= high:
+                return
+            yield _message(record)
+        # Offsets without a record (transaction markers, compaction) end before the high watermark: ask where we are.
+        position = max(consumer.position([start])[0].offset, position)
+        waited = 0 if batch else waited + 1
+        if waited > 30:
+            details = f"{start.topic} partition {start.partition}: nothing came after offset {position} for 30 s"
+            raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details)
+
+
+def _message(record: Any) -> Message:
+    kind, timestamp = record.timestamp()
+    headers = tuple((name, value) for name, value in record.headers() or ())
+    stamped = None if kind == _NO_TIMESTAMP else timestamp
+    return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
+
+
+class TopicWriter:
+    """Writes messages to a topic, idempotently and in order; a message keeps its partition where the topic has it."""
+
+    def __init__(self, topic: str | None, settings: Mapping[str, str]) -> None:
+        self._servers = settings["bootstrap.servers"]
+        config: dict[str, Any] = {
+            "enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **settings,
+            "error_cb": _quiet, "log_level": 0,
+        }  # fmt: skip
+        self._producer = Producer(config)
+        self._topic = topic
+        self._partitions: dict[str, int] = {}
+        self._failed: KafkaError | None = None
+
+    def write(self, message: Message) -> None:
+        """Queues a message. SetupError KAFKA_UNREACHABLE when an earlier one could not be written."""
+        topic = self._topic or message.topic
+        if topic is None:
+            raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
+        if topic not in self._partitions:
+            self._partitions[topic] = self._count(topic)
+        partition = message.partition if message.partition is not None else -1
+        placed = {"partition": partition} if 0 <= partition < self._partitions[topic] else {}
+        while True:
+            try:
+                self._producer.produce(
+                    topic, message.value, message.key, on_delivery=self._delivered,
+                    timestamp=message.timestamp or 0, headers=list(message.headers), **placed,
+                )  # fmt: skip
+                break
+            except BufferError:
+                self._producer.poll(0.5)
+        self._producer.poll(0)
+        self._check()
+
+    def _count(self, topic: str) -> int:
+        try:
+            return len(_partitions(self._producer, topic, self._servers))
+        except KafkaException as error:
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=str(error.args[0])) from error
+
+    def _delivered(self, error: KafkaError | None, _record: Any) -> None:
+        if error is not None:
+            self._failed = error
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=self._failed.str())
+
+    def close(self) -> None:
+        """All messages are acknowledged, or SetupError."""
+        left = self._producer.flush(60)
+        self._check()
+        if left:
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=f"{left} messages not acknowledged")
+
+    def abandon(self) -> None:
+        self._producer.purge()

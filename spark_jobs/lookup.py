@@ -1,0 +1,229 @@
+"""Schemas by id: from a registry over HTTP, or from a file that stands in for one. Both pickle into Spark workers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from schemas.errors import SetupError, WireError
+from schemas.wire.framing import SchemaId
+
+_MEDIA = "application/vnd.schemaregistry.v1+json"
+_RETRIED = (408, 429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: SchemaId
+    schema: str
+
+
+class FileSchemas:
+    """`--schemas FILE`: JSON lines {"subject","version","id","schema"}, or a golden's meta.json.
+
+    Nothing can be registered: a schema that is not in the file has no id.
+    """
+
+    def __init__(self, entries: list[Registered], name: str = "the schemas given") -> None:
+        self.name = name
+        self._entries = entries
+        self._by_id = {e.id: e.schema for e in entries}
+        self._ids = {(e.subject, _same(e.schema)): e.id for e in entries}
+        self._any = {_same(e.schema): e.id for e in entries}
+
+    @classmethod
+    def read(cls, path: Path) -> FileSchemas:
+        """SetupError USAGE when the file has another form."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            whole = _whole_json(text)
+            rows = (
+                whole["registered_schemas"] or [] if whole else [json.loads(x) for x in text.splitlines() if x.strip()]
+            )
+            return cls([Registered(r["subject"], r["version"], r["id"], _text(r["schema"])) for r in rows], path.name)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
+            raise SetupError("USAGE", details=f"{details} ({type(error).__name__}: {error})") from error
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        if schema_id not in self._by_id:
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
+        return self._by_id[schema_id]
+
+    def newest(self, subject: str) -> str | None:
+        found = [e for e in self._entries if e.subject == subject]
+        return max(found, key=lambda e: e.version).schema if found else None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        same = _same(schema)
+        found = self._ids.get((subject, same), self._any.get(same))
+        if found is None:
+            details = f"{self.name} has no such schema for {subject}: {schema[:200]}"
+            raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
+        return found
+
+    def all(self) -> Iterator[Registered]:
+        """Every version of every subject."""
+        yield from self._entries
+
+
+def _whole_json(text: str) -> dict[str, Any] | None:
+    """The document, where the text is one JSON object with registered_schemas (and not lines of them)."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return None
+    return whole if isinstance(whole, dict) and "registered_schemas" in whole else None
+
+
+def _text(schema: Any) -> str:
+    if not isinstance(schema, str):
+        raise ValueError("schema is no text")
+    return schema
+
+
+def _same(schema: str) -> str:
+    """Schemas are the same when their JSON is, spaces and the order of keys aside."""
+    try:
+        return json.dumps(json.loads(schema), sort_keys=True)
+    except ValueError:
+        return schema
+
+
+class HttpSchemas:
+    """A Confluent-compatible schema registry. Each id is asked for once; a known answer never is again.
+
+    wait: seconds to go on trying while the registry can't be reached or answers with a passing error.
+    """
+
+    def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SetupError("USAGE", details=f"--registry {url!r}: http://host:port or https://… is needed")
+        host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
+        self.name = urlunsplit(
+            (parts.scheme, host + (f":{parts.port}" if parts.port else ""), parts.path.rstrip("/"), "", "")
+        )
+        self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA}
+        if parts.username is not None:
+            credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+            self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
+        self._wait, self._timeout = wait, timeout
+        self._by_id: dict[SchemaId, str] = {}
+        self._ids: dict[tuple[str, str], SchemaId | WireError] = {}
+
+    def check(self) -> HttpSchemas:
+        """SetupError REGISTRY_UNREACHABLE unless the registry answers."""
+        self._call("GET", "/")
+        return self
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        text = self._by_id.get(schema_id)
+        if text is None:
+            status, answer = self._call("GET", f"/schemas/ids/{schema_id}")
+            if status != 200:
+                if status in (404, 422) or answer.get("error_code") == 40403:
+                    raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
+                raise self._refused(f"schema id {schema_id}", status, answer)
+            if answer.get("schemaType", "AVRO") != "AVRO":
+                details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
+                raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
+            text = self._by_id[schema_id] = answer["schema"]
+        return text
+
+    def newest(self, subject: str) -> str | None:
+        status, answer = self._call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if status == 404:
+            return None
+        if status != 200:
+            raise self._refused(f"subject {subject}", status, answer)
+        return str(answer["schema"])
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        found = self._ids.get((subject, schema))
+        if found is None:
+            body = {"schema": schema}
+            status, answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
+            if status == 200:
+                found = int(answer["id"])
+            elif status in (409, 422):
+                # The table's rows can't be written; other tables' can. Remember it: asking again changes nothing.
+                details = f"{subject}: HTTP {status}: {answer.get('message')}"
+                found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
+            else:
+                raise self._refused(f"registering {subject}", status, answer)
+            self._ids[subject, schema] = found
+        if isinstance(found, WireError):
+            raise found
+        return found
+
+    def all(self) -> Iterator[Registered]:
+        """Every version of every subject. Costs a request per version."""
+        for subject in self._get("/subjects"):
+            name = quote(subject, safe="")
+            for version in self._get(f"/subjects/{name}/versions"):
+                answer = self._get(f"/subjects/{name}/versions/{version}")
+                yield Registered(subject, version, answer["id"], answer["schema"])
+
+    def _get(self, path: str) -> Any:
+        status, answer = self._call("GET", path)
+        if status != 200:
+            raise self._refused(path, status, answer)
+        return answer
+
+    def _refused(self, what: str, status: int, answer: Any) -> SetupError:
+        details = answer.get("message") if isinstance(answer, dict) else answer
+        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=f"HTTP {status}: {details}")
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+        """One exchange → (status, decoded body). Passing errors are tried again until `wait` is over."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.name + path, data, self._headers, method=method)
+        end, pause = time.monotonic() + self._wait, 0.1
+        while True:
+            try:
+                status, text = self._once(request, max(0.5, min(self._timeout, end - time.monotonic())))
+                if status not in _RETRIED:
+                    return status, _json(text)
+                reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
+            except (URLError, OSError, ValueError) as error:
+                reason = str(getattr(error, "reason", error))
+            if time.monotonic() + pause > end:
+                raise SetupError(
+                    "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
+                )
+            time.sleep(pause)
+            pause = min(pause * 2, 10.0)
+
+    @staticmethod
+    def _once(request: Request, timeout: float) -> tuple[int, bytes]:
+        try:
+            with urlopen(request, timeout=timeout) as response:
+                return response.status, response.read()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"message": text[:200].decode(errors="replace")}
+
+
+Schemas = FileSchemas | HttpSchemas

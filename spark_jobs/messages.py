@@ -1,0 +1,189 @@
+"""Message files: Kafka records as JSON lines or Parquet (design §3.2), and where they are read from and written to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
+from schemas.plain import b64, json_line
+from schemas.wire.framing import MAX_MESSAGE
+
+_MAX_LINE = MAX_MESSAGE * 3
+
+
+def parse_line(line: bytes, where: str) -> Message:
+    """A line of a message file → message. WireError BAD_LINE; the caller keeps the line's bytes."""
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict) or not {"key_b64", "value_b64"} & found.keys():
+            raise ValueError("an object with key_b64 and value_b64 is needed")
+        return Message(
+            _bytes(found.get("key_b64")),
+            _bytes(found.get("value_b64")),
+            _typed(found, "topic", str),
+            _typed(found, "partition", int),
+            _typed(found, "offset", int),
+            _typed(found, "timestamp", int),
+            tuple((name, _bytes(value)) for name, value in found.get("headers") or ()),
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise WireError("BAD_LINE", where=where, details=str(error)[:300]) from error
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)
+
+
+def _typed(found: dict[str, Any], name: str, kind: type) -> Any:
+    value = found.get(name)
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise ValueError(f"{name} is {value!r}, a {kind.__name__} is needed")
+    return value
+
+
+def message_line(message: Message) -> dict[str, Any]:
+    """A message as the object of its line."""
+    return {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": message.timestamp,
+        "key_b64": b64(message.key),
+        "value_b64": b64(message.value),
+        "headers": [[name, b64(value)] for name, value in message.headers],
+    }
+
+
+def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
+    """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
+
+    SetupError USAGE when the file can't be read.
+    """
+    if path.suffix == ".parquet":
+        yield from _read_parquet(path)
+        return
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), b""), 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield parse_line(line, f"{path.name}:{number}")
+                except WireError as error:
+                    yield error, Message(None, line.rstrip(b"\r\n"))
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+
+def _read_parquet(path: Path) -> Iterator[Message]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            missing = {"key", "value"} - set(file.schema_arrow.names)
+            if missing:
+                details = f"{path}: no column {', '.join(sorted(missing))}; a message file has key and value in binary"
+                raise SetupError("USAGE", details=details)
+            for batch in file.iter_batches(4096):
+                for row in batch.to_pylist():
+                    yield message_of_row(row)
+    except (OSError, pa.ArrowException) as error:
+        raise SetupError("USAGE", details=f"{path}: {error}") from error
+
+
+def message_of_row(row: dict[str, Any]) -> Message:
+    """A row with Kafka's columns (Parquet, Arrow) → message; timestamp in ms or as a datetime."""
+    timestamp = row.get("timestamp")
+    if timestamp is not None and not isinstance(timestamp, int):
+        timestamp = round(timestamp.timestamp() * 1000)
+    headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
+    return Message(
+        row["key"], row["value"], row.get("topic"), row.get("partition"), row.get("offset"), timestamp, headers
+    )
+
+
+class LineWriter:
+    """Writes objects as JSON lines to a file or a stream. A file appears under its name only when it is complete."""
+
+    def __init__(self, target: Path | IO[str]) -> None:
+        self._path = target if isinstance(target, Path) else None
+        self._part: Path | None = None
+        if isinstance(target, Path):
+            self._part = target.with_name(f".{target.name}.part")
+            try:
+                self._file: IO[str] = self._part.open("w", encoding="utf-8")
+            except OSError as error:
+                raise SetupError("USAGE", details=f"{target}: {error.strerror or error}") from error
+        else:
+            self._file = target
+
+    def write(self, value: dict[str, Any]) -> None:
+        self.write_text(json_line(value))
+
+    def write_text(self, line: str) -> None:
+        self._file.write(line + "\n")
+
+    def close(self) -> None:
+        """Complete: the file gets its name."""
+        if self._part is None or self._path is None:
+            self._file.flush()
+            return
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        """Not complete: what was written stays beside, as `.NAME.part`, and an older file stays as it was."""
+        if self._part is not None:
+            self._file.close()
+
+
+class ParquetWriter:
+    """Writes messages to a Parquet file with Kafka's columns."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        self._schema = pa.schema(
+            [
+                ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
+                ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)),
+            ]
+        )  # fmt: skip
+        self._path, self._part = path, path.with_name(f".{path.name}.part")
+        self._pa = pa
+        self._rows: list[dict[str, Any]] = []
+        try:
+            self._file = pq.ParquetWriter(self._part, self._schema)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{path}: {error}") from error
+
+    def write(self, message: Message) -> None:
+        headers = [{"key": name, "value": value} for name, value in message.headers]
+        self._rows.append(
+            {
+                "topic": message.topic, "partition": message.partition, "offset": message.offset,
+                "timestamp": message.timestamp, "key": message.key, "value": message.value, "headers": headers,
+            }
+        )  # fmt: skip
+        if len(self._rows) >= 4096:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._file.write_table(self._pa.Table.from_pylist(self._rows, self._schema))
+        self._rows.clear()
+
+    def close(self) -> None:
+        self._flush()
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        self._file.close()

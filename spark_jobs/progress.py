@@ -1,0 +1,29 @@
+"""Progress of long work, on stderr: a live count on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+_EVERY = 10.0
+
+
+def tracked(items: Iterable[T], what: str) -> Iterator[T]:
+    """The same items, telling how many have passed."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn(what), MofNCompleteColumn(), TextColumn("messages"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            yield from progress.track(items, total=None, description=what)
+        return
+    began = told = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % 1000 == 0 and time.monotonic() - told > _EVERY:
+            told = time.monotonic()
+            print(f"{what}: {count} messages, {count / (told - began):,.0f}/s", file=sys.stderr)
