@@ -87,6 +87,7 @@ class Watermark:
 
     format: str
     commit_ts: int
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 Event = RowChange | DdlEvent | Watermark

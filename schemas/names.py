@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 _NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
-_NOT_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
+_NOT_TOPIC = re.compile(r"[^A-Za-z0-9_.]")
 
 
 @lru_cache(maxsize=65_536)
@@ -22,7 +22,7 @@ def sanitise_name(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def sanitise_topic_part(name: str) -> str:
-    """SanitizeTopicName: dots and dashes stay, any other character becomes one `_`."""
+    """SanitizeTopicName: as sanitise_name, but dots stay and a digit may come first (golden debezium/names)."""
     return _NOT_TOPIC.sub("_", name)
 
 

@@ -23,10 +23,11 @@ def _plain_row(row: Row | None) -> dict[str, Any] | None:
 def plain_event(event: Event, origin: Message) -> dict[str, Any]:
     """An event as the object of its line; `origin` says where it was read."""
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+    line: dict[str, Any]
     if isinstance(event, Watermark):
-        return {"kind": "watermark", **head, "commit_ts": event.commit_ts}
-    if isinstance(event, DdlEvent):
-        line: dict[str, Any] = {
+        line = {"kind": "watermark", **head, "commit_ts": event.commit_ts}
+    elif isinstance(event, DdlEvent):
+        line = {
             "kind": "ddl", **head, "db": event.db, "table": event.table, "commit_ts": event.commit_ts,
             "ddl_type": event.ddl_type, "query": event.query,
         }  # fmt: skip

@@ -140,9 +140,9 @@ def _decode(args: argparse.Namespace) -> Summary:
     dead = DeadLetters(args.dead_letter, kafka) if args.dead_letter else None
     out = line_sink(args.out)
     if args.spark:
-        from spark_jobs import spark_jobs_cli
+        from spark_jobs import spark_run
 
-        return spark_jobs_cli.decode(args.source, read, out, dead, kafka, args.master)
+        return spark_run.decode(args.source, read, out, dead, kafka, args.master)
     return jobs.decode(tracked(source(args.source, kafka), "decode"), read, out, dead)
 
 
@@ -156,9 +156,9 @@ def _transcode(args: argparse.Namespace) -> Summary:
         place = args.dead_letter or f"{args.out.removeprefix('kafka:')}.dead.jsonl"
     dead, out = DeadLetters(place, kafka), message_sink(args.out, kafka)
     if args.spark:
-        from spark_jobs import spark_jobs_cli
+        from spark_jobs import spark_run
 
-        return spark_jobs_cli.transcode(args.source, read, write, out, dead, kafka, args.master, args.topic)
+        return spark_run.transcode(args.source, read, write, out, dead, kafka, args.master, args.topic)
     return jobs.transcode(tracked(source(args.source, kafka), "transcode"), read, write, out, dead, args.topic)
 
 

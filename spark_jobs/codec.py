@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.errors import WireError
-from schemas.event import Event, Message, RowChange
+from schemas.event import Event, Message
 from schemas.plain import plain_error, plain_event
 from schemas.wire import format_named
 from schemas.wire.base import Context, Decoder, Encoder
@@ -76,7 +76,3 @@ def plain_lines(result: Result, message: Message) -> list[dict[str, Any]]:
     if result.error is not None:
         return [plain_error(result.error, message)]
     return [plain_event(event, message) for event in result.events]
-
-
-def flags_of(result: Result) -> list[str]:
-    return [flag for event in result.events if isinstance(event, RowChange) for flag in event.flags]

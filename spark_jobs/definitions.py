@@ -51,7 +51,12 @@ class Definitions:
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         found = self._by_avro.get(table, [])
         if commit_ts is None:
-            found = [v for v in found if set(columns) <= {sanitise_name(c.name) for c in v.table.columns}]
+            # Without a commit_ts the columns tell the version; those of a key-only delete are among a version's.
+            # Where they fit versions that differ, none of them is taken: the registered schema is what is known.
+            same = [v for v in found if columns == tuple(sanitise_name(c.name) for c in v.table.columns)]
+            found = same or [v for v in found if set(columns) <= {sanitise_name(c.name) for c in v.table.columns}]
+            if len({v.table for v in found}) > 1:
+                return None
         version = _newest_before(found, commit_ts)
         if version is None or not set(columns) <= {sanitise_name(c.name) for c in version.table.columns}:
             return None

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from schemas.errors import WireError
 from schemas.event import Message
-from spark_jobs.codec import Result, Side, decode_one, flags_of, plain_lines, transcode_one
+from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import DeadLetters, Sink
 from spark_jobs.messages import LineWriter
 from spark_jobs.summary import Summary
@@ -43,7 +43,7 @@ def decode(incoming: Incoming, side: Side, out: LineWriter, dead: DeadLetters | 
     with all_or_abandoned(out, dead):
         for item in incoming:
             message, result = _result(item, lambda m: decode_one(decoder, m))
-            _count(summary, result)
+            summary.count(result)
             for line in plain_lines(result, message):
                 out.write(line)
                 summary.out += 1
@@ -63,7 +63,7 @@ def transcode(
     with all_or_abandoned(out, dead):
         for item in incoming:
             message, result = _result(item, lambda m: transcode_one(decoder, encoder, m, topic))
-            _count(summary, result)
+            summary.count(result)
             for written in result.out:
                 out.write(written)
                 summary.out += 1
@@ -81,13 +81,3 @@ def _result(item: Message | tuple[WireError, Message], one: _One) -> tuple[Messa
 
 class _One(Protocol):
     def __call__(self, message: Message, /) -> Result: ...
-
-
-def _count(summary: Summary, result: Result) -> None:
-    summary.messages += 1
-    for event in result.events:
-        summary.count_event(event)
-    summary.count_flags(flags_of(result))
-    summary.skipped.update(result.skipped)
-    if result.error is not None:
-        summary.errors[result.error.code] += 1

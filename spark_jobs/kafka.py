@@ -84,7 +84,7 @@ def _read_partition(consumer: Consumer, start: TopicPartition, high: int, server
         for record in batch:
             if record.error() is not None:
                 raise KafkaException(record.error())
-            if record.offset() >= high:
+            if record.offset() >= high:  # type: ignore[operator]  # an offset is None only with an error
                 return
             yield _message(record)
         # Offsets without a record (transaction markers, compaction) end before the high watermark: ask where we are.
@@ -124,12 +124,13 @@ class TopicWriter:
         if topic not in self._partitions:
             self._partitions[topic] = self._count(topic)
         partition = message.partition if message.partition is not None else -1
-        placed = {"partition": partition} if 0 <= partition < self._partitions[topic] else {}
+        if partition >= self._partitions[topic]:
+            partition = -1  # librdkafka's partitioner
         while True:
             try:
                 self._producer.produce(
                     topic, message.value, message.key, on_delivery=self._delivered,
-                    timestamp=message.timestamp or 0, headers=list(message.headers), **placed,
+                    timestamp=message.timestamp or 0, headers=list(message.headers), partition=partition,
                 )  # fmt: skip
                 break
             except BufferError:

@@ -151,12 +151,11 @@ class ParquetWriter:
         import pyarrow.parquet as pq
 
         header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        self._schema = pa.schema(
-            [
+        columns: list[tuple[str, Any]] = [
                 ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
                 ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)),
-            ]
-        )  # fmt: skip
+            ]  # fmt: skip
+        self._schema = pa.schema(columns)
         self._path, self._part = path, path.with_name(f".{path.name}.part")
         self._pa = pa
         self._rows: list[dict[str, Any]] = []

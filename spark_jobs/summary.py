@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from schemas.event import Event, RowChange, Watermark
+
+if TYPE_CHECKING:
+    from spark_jobs.codec import Result
 
 
 @dataclass
@@ -20,14 +25,27 @@ class Summary:
     flags: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
 
-    def count_event(self, event: Event) -> None:
-        if isinstance(event, RowChange):
-            self.rows[event.op] += 1
-        else:
-            self.other[kind_of(event)] += 1
+    def count(self, result: Result) -> None:
+        """Counts one message and what became of it; what is written is counted by who writes it."""
+        self.messages += 1
+        for event in result.events:
+            if isinstance(event, RowChange):
+                self.rows[event.op] += 1
+                self.flags.update(flag.partition(":")[0] for flag in event.flags)
+            else:
+                self.other[kind_of(event)] += 1
+        self.skipped.update(result.skipped)
+        if result.error is not None:
+            self.errors[result.error.code] += 1
 
-    def count_flags(self, flags: list[str]) -> None:
-        self.flags.update(f.partition(":")[0] for f in flags)
+    def tally(self) -> dict[str, int]:
+        """The counters as one flat map, to be added up elsewhere by `add`."""
+        return {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
+
+    def add(self, tally: Mapping[str, int]) -> None:
+        for name, n in tally.items():
+            counter, _, key = name.partition(".")
+            getattr(self, counter)[key] += n
 
     @property
     def exit_code(self) -> int:
@@ -47,6 +65,7 @@ class Summary:
         return lines
 
 
+_COUNTERS = ("rows", "other", "errors", "flags", "skipped")
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 from schemas import values
@@ -71,9 +72,9 @@ def value_schema(table: Table, options: Options, cluster_id: str, known: frozens
     )  # fmt: skip
 
 
-def watermark_schemas(options: Options, cluster_id: str) -> tuple[str, str]:
+def watermark_schemas(options: Options) -> tuple[str, str]:
     """Schemas of a watermark's key and envelope."""
-    name = f"{sanitise_name(cluster_id)}.watermark"
+    name = f"{sanitise_name(options.cluster_id)}.watermark"
     key = {"type": "struct", "name": f"{name}.Key", "optional": False, "fields": []}
     fields = [source(options), *_tail()]
     value = {"type": "struct", "optional": False, "name": f"{name}.Envelope", "version": 1, "fields": fields}
@@ -110,7 +111,9 @@ def field(column: Column, options: Options, not_null_known: bool = True) -> dict
     """Schema of one column. A NOT NULL column is called optional where its value is not known (a key-only delete)."""
     out: dict[str, Any] = {}
     if options.enable_tidb_extension:
-        out["tidb_type"] = column.type.name + " unsigned" * column.unsigned
+        # TiCDC leaves UNSIGNED out of DECIMAL's tidb_type (golden debezium/wide.ext.schema).
+        unsigned = column.unsigned and column.type.kind is not Kind.DECIMAL
+        out["tidb_type"] = column.type.name + " unsigned" * unsigned
     out["type"], name, parameters = connect_type(column)
     out["optional"] = column.nullable or not not_null_known
     if name:
@@ -184,7 +187,8 @@ def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
 def json_double(text: str) -> int | float:
     """A number as TiCDC's JSON writer sees it: a float64, without a fraction where it has none."""
     number = float(text)
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    # The shortest digits, padded with zeros: 2^64-1 is written 18446744073709552000.
+    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def compact(value: Any) -> str:

@@ -37,9 +37,9 @@ class AvroDecoder:
     def decode(self, message: Message) -> list[Event]:
         """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
         value = message.value
-        if not message.key and not value:
+        if message.key is None and value is None:
             details = (
-                "key and value are empty: TiCDC deletes rows of a table without primary key this way, "
+                "key and value are null: TiCDC deletes rows of a table without primary key this way, "
                 "and which row it was can't be known"
             )
             raise WireError("EMPTY_RECORD", details=details)
@@ -47,7 +47,7 @@ class AvroDecoder:
             return [_out_of_band(value)]
         if value and value[0] == _DELETE and len(value) == 9:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
-        return [self._upsert(message, value) if value else self._delete(message, None)]
+        return [self._delete(message, None) if value is None else self._upsert(message, value)]
 
     def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
         schema_id, pos = unframe(data, where)
@@ -62,7 +62,7 @@ class AvroDecoder:
 
     def _upsert(self, message: Message, value: bytes) -> RowChange:
         schema_id, record, row = self._read(value, "value")
-        key = self._read(message.key, "key")[1] if message.key else None
+        key = None if message.key is None else self._read(message.key, "key")[1]
         flags: list[str] = []
         extra = {k: row.pop(k) for k in record.extension}
         op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
@@ -78,7 +78,7 @@ class AvroDecoder:
         return self._event(message, record, key, (op, commit_ts, before, after), schema_id, flags, extra)
 
     def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
-        if not message.key:
+        if message.key is None:
             raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
         schema_id, key, row = self._read(message.key, "key")
         # The key record lists only the key; the newest value schema of the topic tells the other columns' names.

@@ -85,7 +85,7 @@ class DebeziumDecoder:
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError MALFORMED, EMPTY_RECORD, TOO_LARGE."""
-        if not message.value:
+        if message.value is None:
             raise WireError("EMPTY_RECORD", details="a message without a value: TiCDC's Debezium has no tombstones")
         payload, schema = _parse(message.value, "value")
         try:
@@ -96,7 +96,7 @@ class DebeziumDecoder:
             if payload["op"] == "m":
                 if commit_ts is None:
                     raise _malformed("value", "a watermark without commit_ts")
-                return [Watermark("debezium", commit_ts)]
+                return [Watermark("debezium", commit_ts, _extra(payload, source))]
             return [self._row(message, payload, source, schema, commit_ts)]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
@@ -108,7 +108,7 @@ class DebeziumDecoder:
         op = payload["op"]
         if op not in ("c", "u", "d", "r"):
             raise _malformed("value", f"op {op!r} is not c, u, d or r")
-        keys = tuple(_parse(message.key, "key")[0]) if message.key else ()
+        keys = tuple(_parse(message.key, "key")[0]) if message.key is not None else ()
         id_ = TableId(json_exact.string(source["db"], "db"), json_exact.string(source["table"], "table"))
         version = self._context.tables.at(id_, commit_ts) if self._context.tables else None
         before, after = payload.get("before"), payload.get("after")
@@ -303,15 +303,19 @@ class DebeziumEncoder:
             "snapshot": "false", "db": id_.db, "table": id_.table, "server_id": 0, "gtid": None, "file": "", "pos": 0,
             "row": 0, "thread": 0, "query": None, "commit_ts": commit_ts,
         }  # fmt: skip
-        if self._options.debezium_include_start_ts:
+        if self._options.debezium_include_start_ts and id_.table:
             source["start_ts"] = extra.get("start_ts")
         source["cluster_id"] = cluster_id
         return publish.compact(source)
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:
-        source = self._source(TableId("", ""), event.commit_ts, {})
-        value = f'{{"source":{source},"ts_ms":{tso_physical_ms(event.commit_ts)},"transaction":null,"op":"m"}}'
-        return self._message(origin, "{}", value, *publish.watermark_schemas(self._options, self._options.cluster_id))
+        extra = event.extra if event.format == "debezium" else {}
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        options = replace(self._options, cluster_id=cluster_id, debezium_include_start_ts=False)
+        source = self._source(TableId("", ""), event.commit_ts, extra)
+        ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
+        value = f'{{"source":{source},"ts_ms":{ts_ms},"transaction":null,"op":"m"}}'
+        return self._message(origin, "{}", value, *publish.watermark_schemas(options))
 
     @staticmethod
     def _key_only(event: RowChange) -> bool:

@@ -1,0 +1,171 @@
+"""The Spark API: `decode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
+
+`messages` is any DataFrame with `key` and `value` in binary, and optionally topic, partition, offset, timestamp and
+headers: what Spark's Kafka source yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from schemas.errors import SetupError
+from schemas.table import Table, TableId
+from schemas.wire import format_named
+from schemas.wire.options import Options
+from spark_jobs.codec import Side
+from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
+from spark_jobs.definitions import Definitions
+from spark_jobs.frames import KAFKA_COLUMNS
+from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.workers import DecodeBatches, TranscodeBatches
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_NO_OPTIONS: Mapping[str, Any] = {}
+_TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
+
+
+def decode(
+    messages: DataFrame,
+    *,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | str | None = None,
+    ddl: str | None = None,
+    table: str | None = None,
+    time_zone: str = "UTC",
+    check: Literal["exact", "header"] = "exact",
+) -> DataFrame:
+    """Messages → change events (spark_jobs.columns.CHANGES).
+
+    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (as --ddl).
+    table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
+    metric `ticdc_bridge_other_tables`); without it they are map<string,string> in plain form. time_zone: of TIMESTAMP
+    text, as an annotation: values are not converted. check: with "header" Avro rows are checked as far as Spark does
+    (id, and whether the fields can be read); "exact" gives the events of the in-process decoder.
+    A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
+    """
+    side = Side(
+        format_named(format).name,
+        _schemas(format, registry, schemas),
+        Options.of({}, time_zone=time_zone, on_lossy="flag"),
+        Definitions.read(Path(ddl)) if ddl else None,
+    )
+    frame = kafka_columns(messages)
+    if table is None:
+        return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    return _typed(frame, side, table_id(table), check)
+
+
+def transcode(
+    messages: DataFrame,
+    *,
+    from_format: str,
+    to_format: str,
+    registry: str | None = None,
+    schemas: Schemas | str | None = None,
+    to_registry: str | None = None,
+    to_schemas: Schemas | str | None = None,
+    ddl: str | None = None,
+    time_zone: str = "UTC",
+    options: Mapping[str, Any] = _NO_OPTIONS,
+    topic: str | None = None,
+) -> DataFrame:
+    """Messages → messages of another format (spark_jobs.columns.MESSAGES), ready for Spark's Kafka sink.
+
+    options: of the format written, by TiCDC's names. topic: where to write (default: the source's). A message that
+    can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter topic.
+    """
+    format_named(to_format)
+    read_schemas = _schemas(from_format, registry, schemas)
+    given = to_registry is not None or to_schemas is not None
+    write_schemas = _schemas(to_format, to_registry if given else registry, to_schemas if given else schemas)
+    read = Side(
+        format_named(from_format).name,
+        read_schemas,
+        Options.of({}, time_zone=time_zone),
+        Definitions.read(Path(ddl)) if ddl else None,
+    )
+    write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+
+
+def kafka_columns(messages: DataFrame) -> DataFrame:
+    """The frame with all of Kafka's columns, NULL where it lacks one. SetupError USAGE without key and value."""
+    from pyspark.sql import functions as F
+
+    have = dict(messages.dtypes)
+    if have.get("key") != "binary" or have.get("value") != "binary":
+        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {have}")
+    columns: list[Column] = []
+    for name in KAFKA_COLUMNS:
+        if name == "headers":
+            kind = "array<struct<key:string,value:binary>>"
+            columns.append(F.col(name) if name in have else F.lit(None).cast(kind).alias(name))
+        else:
+            kind = _TYPES.get(name, "binary")
+            columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))
+    return messages.select(*columns)
+
+
+def table_id(text: str) -> TableId:
+    """ "db.table" → TableId. SetupError USAGE."""
+    db, dot, name = text.partition(".")
+    if not (db and dot and name):
+        raise SetupError("USAGE", details=f"table {text!r}: db.table is needed")
+    return TableId(db, name)
+
+
+def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -> Schemas:
+    if isinstance(schemas, str):
+        return FileSchemas.read(Path(schemas))
+    if schemas is not None:
+        return schemas
+    if not format_named(format).needs_schemas:
+        return FileSchemas([])
+    if registry is None:
+        raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")
+    return HttpSchemas(registry).check()
+
+
+def _typed(frame: DataFrame, side: Side, id_: TableId, check: str) -> DataFrame:
+    from spark_jobs.avro_plan import AvroPlan
+
+    if side.format == "avro" and side.tables is None and not frame.isStreaming:
+        plan = AvroPlan.of(side, id_, exact=check == "exact")
+        if plan is not None:
+            return plan.decode(frame)
+    table = _newest_table(side, id_)
+    events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    return typed_changes(events, table)
+
+
+def typed_changes(events: DataFrame, table: Table) -> DataFrame:
+    """Change events with plain maps → before and after as structs of one table's columns; other tables left out."""
+    from pyspark.sql import functions as F
+
+    ours = (F.col("db") == table.id.db) & (F.col("table") == table.id.table) | (F.col("kind") == "error")
+    counted = events.observe("ticdc_bridge_other_tables", F.count(F.when(~ours, 1)).alias("rows"))
+    columns = [
+        F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)
+        for name in events.columns
+    ]
+    return counted.where(ours).select(*columns)
+
+
+def _newest_table(side: Side, id_: TableId) -> Table:
+    """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
+    if side.tables is not None:
+        version = side.tables.at(id_, None)
+        if version is not None:
+            return version.table
+    from spark_jobs.avro_plan import value_schemas
+
+    found = value_schemas(side.schemas, id_)
+    if not found:
+        details = f"table {id_}: its columns are not known; give ddl= or a registry with its Avro value schema"
+        raise SetupError("USAGE", details=details)
+    return Table(found[-1].record.id, found[-1].record.columns)

@@ -1,0 +1,332 @@
+"""TiCDC Avro of one table inside the JVM: Spark's from_avro, one branch per schema id (reference: spark.md §2).
+
+Spark's reader is lenient: it takes trailing bytes, a wrong schema that happens to fit and text that is not UTF-8. With
+`exact` each record is therefore written again with to_avro and compared byte for byte: every value has one spelling in
+Avro as TiCDC writes it, so equal bytes mean that nothing was lost. What differs goes to the in-process decoder, which
+says what is wrong. With `header` only the id and Spark's own failures are checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from schemas.names import sanitise_name
+from schemas.publish.avro import BEFORE
+from schemas.table import Column as TableColumn
+from schemas.table import TableId
+from schemas.types import Kind
+from schemas.values import bit_size
+from schemas.wire.avro_record import Record, compile_record
+from schemas.wire.framing import frame
+from spark_jobs.codec import Side
+from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, quoted, spark_type
+from spark_jobs.lookup import Registered, Schemas
+from spark_jobs.workers import error_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_TWO_64 = Decimal(1 << 64)
+_ERROR = "struct<code:string,detail:string>"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A registered version of a table's key or value schema, compiled."""
+
+    entry: Registered
+    record: Record
+
+    @property
+    def header(self) -> bytes:
+        return frame(self.entry.id, b"")
+
+
+def value_schemas(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
+    """All registered value schemas of a table, oldest first."""
+    return [w for w in _of_table(schemas, id_) if w.entry.subject.endswith("-value")]
+
+
+def _of_table(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
+    name = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
+    found = []
+    for entry in schemas.all():
+        described = json.loads(entry.schema)
+        if not isinstance(described, dict) or described.get("name") != name.table:
+            continue
+        if str(described.get("namespace", "")).rpartition(".")[2] == name.db:
+            found.append(WriterSchema(entry, compile_record(entry.schema, f"schema id {entry.id}")))
+    return sorted(found, key=lambda w: (w.entry.subject, w.entry.version))
+
+
+def spark_schema(text: str) -> str:
+    """Schema text as Spark can read it: a decimal beyond 38 digits loses its logical type and comes as bytes."""
+    return json.dumps(_readable(json.loads(text)))
+
+
+def _readable(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_readable(n) for n in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("logicalType") == "decimal" and node.get("precision", 0) > MAX_SPARK_PRECISION:
+        node = {k: v for k, v in node.items() if k not in ("logicalType", "precision", "scale")}
+    return {k: v if k == "default" else _readable(v) for k, v in node.items()}
+
+
+@dataclass(frozen=True)
+class AvroPlan:
+    """How one table's messages are decoded: its key and value schemas, and the columns of the result."""
+
+    side: Side
+    keys: tuple[WriterSchema, ...]
+    values: tuple[WriterSchema, ...]
+    others: tuple[bytes, ...]
+    exact: bool
+
+    @classmethod
+    def of(cls, side: Side, id_: TableId, *, exact: bool) -> AvroPlan | None:
+        """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
+        ours = _of_table(side.schemas, id_)
+        values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
+        if not values or not _one_shape(values):
+            return None
+        ids = {w.entry.id for w in ours}
+        others = tuple({frame(e.id, b"") for e in side.schemas.all() if e.id not in ids})
+        keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
+        return cls(side, _once(keys), _once(values), others, exact)
+
+    def decode(self, frame_: DataFrame) -> DataFrame:
+        """Messages with Kafka's columns → change events with before and after as structs."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        header = F.substring(F.coalesce("value", "key"), 1, 5)
+        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
+        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
+        counted = counted.observe("ticdc_bridge_other_tables", F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+        read = counted.where(~F.col("_theirs")).select(
+            "*",
+            *(_decoded("value", w).alias(f"_v{n}") for n, w in enumerate(self.values)),
+            *(_decoded("key", w).alias(f"_k{n}") for n, w in enumerate(self.keys)),
+        )
+        checked = read.withColumn("_ok", self._ok())
+        bad = [F.when(~F.col("_ok"), F.col(name)) for name in ("key", "value")]
+        topic = F.when(~F.col("_ok"), F.coalesce("topic", F.lit("")))
+        errors = arrow_udf(error_of(self.side), _ERROR)(  # type: ignore[call-overload]
+            *bad, topic
+        )
+        return checked.withColumn("_error", errors).select(*self._columns())
+
+    # ---- is the message what it should be
+    def _ok(self) -> Column:
+        from pyspark.sql import functions as F
+
+        value = reduce(lambda a, b: a | b, (self._intact("value", n, w) for n, w in enumerate(self.values)))
+        key = reduce(lambda a, b: a | b, (self._intact("key", n, w) for n, w in enumerate(self.keys)), F.lit(False))
+        no_value, no_key = F.col("value").isNull(), F.col("key").isNull()
+        return F.coalesce(F.when(no_value, key).otherwise(value & (no_key | key)), F.lit(False))
+
+    def _intact(self, side: str, number: int, writer: WriterSchema) -> Column:
+        """The record of this id is there, and (exact) the same bytes come out when it is written again."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.avro import functions as avro
+
+        name = f"_{side[0]}{number}"
+        # A record that Spark can't read is a struct of NULLs: a NULL where none can be gives it away.
+        types = {f["name"]: f["type"] for f in json.loads(writer.entry.schema)["fields"]}
+        there = F.col(name).isNotNull()
+        for field, kind in types.items():
+            if not isinstance(kind, list):
+                there &= F.col(name)[field].isNotNull()
+        for column in writer.record.columns:
+            rule = _RULES.get((column.type.kind, _primitive(types[column.name]))) if self.exact else None
+            if rule is not None:
+                there &= F.coalesce(rule(F.col(name)[column.name], column), F.lit(True))
+        if not self.exact:
+            return there
+        again = avro.to_avro(F.col(name), spark_schema(writer.entry.schema))
+        return F.when(there, again == F.substring(side, 6, 1 << 30)).otherwise(F.lit(False))
+
+    # ---- the event's columns
+    def _columns(self) -> Iterator[Column]:
+        from pyspark.sql import functions as F
+
+        ok = F.col("_ok")
+        op = self._extension("_tidb_op")
+        row_op = F.when(F.col("value").isNotNull(), F.coalesce(op, F.lit("c"))).otherwise(F.lit("d"))
+        commit_ts = self._extension("_tidb_commit_ts")
+        unknown = F.when(op.isNull() & F.col("value").isNotNull(), F.array(F.lit("op_unknown"))).otherwise(F.array())
+        record = self.values[-1].record
+        source = F.struct("topic", "partition", "offset", "timestamp")
+        error = F.struct(F.col("_error.code"), F.col("_error.detail"), F.col("key"), F.col("value"))
+        made: dict[str, Column] = {
+            "kind": F.when(ok, F.lit("row")).otherwise(F.lit("error")),
+            "op": row_op,
+            "commit_ts": commit_ts,
+            "commit_time": F.timestamp_millis(F.shiftright(commit_ts, 18)),
+            "db": F.lit(record.id.db),
+            "table": F.lit(record.id.table),
+            "schema_id": self._schema_id(),
+            "table_version": F.lit(None).cast("bigint"),
+            "key": F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else F.array(),
+            "before": self._before(row_op),
+            "after": F.when(row_op != "d", self._row("value", lambda n: F.col(f"_v{n}"))),
+            "flags": unknown.cast("array<string>"),
+        }
+        for name in made:
+            if name != "kind":
+                made[name] = F.when(ok, made[name])
+        made |= {
+            "ddl_type": F.lit(None).cast("int"), "query": F.lit(None).cast("string"), "row": F.lit(0),
+            "source": source, "error": F.when(~ok, error),
+        }  # fmt: skip
+        yield from (made[name].alias(name) for name in _NAMES)
+
+    def _extension(self, name: str) -> Column:
+        from pyspark.sql import functions as F
+
+        found = [F.col(f"_v{n}")[name] for n, w in enumerate(self.values) if name in w.record.extension]
+        return F.coalesce(*found) if found else F.lit(None).cast("bigint" if name.endswith("_ts") else "string")
+
+    def _schema_id(self) -> Column:
+        from pyspark.sql import functions as F
+
+        found = [F.when(F.col(f"_v{n}").isNotNull(), F.lit(w.entry.id)) for n, w in enumerate(self.values)]
+        found += [F.when(F.col(f"_k{n}").isNotNull(), F.lit(w.entry.id)) for n, w in enumerate(self.keys)]
+        return F.coalesce(*found)
+
+    def _before(self, op: Column) -> Column:
+        """Key-only deletes have their key columns; with avro-include-before-value the old row is in the record."""
+        from pyspark.sql import functions as F
+
+        has_value = F.col("value").isNotNull()
+        branches = F.when((op == "d") & has_value, self._row("value", lambda n: F.col(f"_v{n}")))
+        branches = branches.when(op == "d", self._row("key", lambda n: F.col(f"_k{n}")))
+        if all(w.record.before for w in self.values):
+            branches = branches.when(op == "u", self._row("value", lambda n: F.col(f"_v{n}")[BEFORE]))
+        return branches
+
+    def _row(self, side: str, struct_of: Any) -> Column:
+        """The newest version's columns from whichever version the record has; NULL where that one lacks a column."""
+        from pyspark.sql import functions as F
+
+        target = self.values[-1].record.columns
+        kind = "struct<" + ",".join(f"{quoted(c.name)}:{spark_type(c)}" for c in target) + ">"
+        out = F.lit(None).cast(kind)
+        for number, writer in enumerate(self.values if side == "value" else self.keys):
+            have = {c.name: c for c in writer.record.columns}
+            record = struct_of(number)
+            columns = [
+                (_typed(record[c.name], have[c.name]) if c.name in have else F.lit(None))
+                .cast(spark_type(c))
+                .alias(c.name)
+                for c in target
+            ]
+            out = F.when(F.col(f"_{side[0]}{number}").isNotNull(), F.struct(*columns).cast(kind)).otherwise(out)
+        return out
+
+
+_NAMES = (
+    "kind", "op", "commit_ts", "commit_time", "db", "table", "schema_id", "table_version", "key", "before", "after",
+    "flags", "ddl_type", "query", "row", "source", "error",
+)  # fmt: skip
+assert all(f"{name} " in CHANGES.replace("`", "") for name in _NAMES)
+
+
+def _decoded(side: str, writer: WriterSchema) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro import functions as avro
+
+    body = F.substring(side, 6, 1 << 30)
+    read = avro.from_avro(body, spark_schema(writer.entry.schema), {"mode": "PERMISSIVE"})
+    return F.when(F.substring(side, 1, 5) == F.lit(writer.header), read)
+
+
+def _primitive(kind: Any) -> str:
+    """The Avro primitive of a column's type, which is an object or a union with null."""
+    return str(next(b for b in kind if b != "null")["type"] if isinstance(kind, list) else kind["type"])
+
+
+def _typed(value: Column, column: TableColumn) -> Column:
+    """What Spark reads of a column → its exact Spark type (spark_jobs.columns.spark_type)."""
+    from pyspark.sql import functions as F
+
+    kind = column.type.kind
+    if kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
+        wide = value.cast("decimal(20,0)")
+        return F.when(wide < 0, wide + F.lit(_TWO_64)).otherwise(wide)
+    if kind is Kind.TEXT:
+        shown = F.concat(F.lit('{"hex":"'), F.lower(F.hex(value.cast("binary"))), F.lit('"}'))
+        return F.when(F.is_valid_utf8(value) | value.isNull(), value).otherwise(shown)
+    return value
+
+
+def _finite(value: Column, _column: TableColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.abs(value) <= F.lit(1.7976931348623157e308)  # false for NaN too: Spark holds it greater than any number
+
+
+def _bits(value: Column, column: TableColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    length = column.length or 0
+    first = F.conv(F.hex(F.substring(value, 1, 1)), 16, 10).cast("int")
+    return (F.length(value) == bit_size(length)) & (first < 1 << ((length - 1) % 8 + 1))
+
+
+def _decimal_text(value: Column, _column: TableColumn) -> Column:
+    return value.rlike(r"^-?\d{1,65}(\.\d{1,65})?$")
+
+
+def _unsigned_text(value: Column, _column: TableColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    return value.rlike(r"^(0|[1-9]\d{0,19})$") & (value.try_cast("decimal(20,0)") < F.lit(_TWO_64))
+
+
+# What the in-process decoder checks of a value and Spark's reader does not.
+_RULES: dict[tuple[Kind, str], Callable[[Column, TableColumn], Column]] = {
+    (Kind.FLOAT, "float"): _finite,
+    (Kind.DOUBLE, "double"): _finite,
+    (Kind.BIT, "bytes"): _bits,
+    (Kind.DECIMAL, "string"): _decimal_text,
+    (Kind.INTEGER, "string"): _unsigned_text,
+}
+
+
+def _once(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
+    """Each id once; the newest version last."""
+    return tuple({w.entry.id: w for w in writers}.values())
+
+
+def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
+    """True when every version's columns can be cast to the newest's without a loss, in types that Spark holds."""
+    newest = {c.name: c for c in values[-1].record.columns}
+    folded = {name.lower() for name in newest}
+    if len(folded) < len(newest) or any(_too_wide(c) for c in newest.values()):
+        return False
+    for writer in values:
+        for column in writer.record.columns:
+            other = newest.get(column.name)
+            types = spark_type(column), spark_type(other) if other else ""
+            if other is not None and types[0] != types[1] and types not in _WIDENING:
+                return False
+    return True
+
+
+def _too_wide(column: TableColumn) -> bool:
+    """DECIMAL over 38 digits in precise mode is bytes to Spark: its text takes our own decoder."""
+    return column.type.kind is Kind.DECIMAL and column.length is not None and column.length > MAX_SPARK_PRECISION
+
+
+_WIDENING = {
+    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
+    ("smallint", "int"), ("smallint", "bigint"),
+}  # fmt: skip

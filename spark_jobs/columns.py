@@ -1,0 +1,90 @@
+"""The DataFrame form of messages and change events: schemas, and plain values as typed columns (types.md §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schemas.table import Column, Table
+from schemas.types import Kind
+
+_HEADERS = "array<struct<key:string,value:binary>>"
+SOURCE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
+ERROR = "struct<code:string,detail:string,key:binary,value:binary>"
+
+# What mapInArrow makes of a message with the plain form of its rows; `row` counts the events of one message.
+CHANGES = (
+    "kind string, op string, commit_ts bigint, commit_time timestamp, db string, `table` string, schema_id int,"
+    " table_version bigint, `key` array<string>, before map<string,string>, after map<string,string>,"
+    f" flags array<string>, ddl_type int, query string, row int, source {SOURCE}, error {ERROR}"
+)
+MESSAGES = (
+    "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
+    f" headers {_HEADERS}, error struct<code:string,detail:string>"
+)
+
+MAX_SPARK_PRECISION = 38
+
+
+def spark_type(column: Column) -> str:
+    """Spark SQL type that holds every value of the column exactly. DECIMAL over 38 digits and temporal values: text."""
+    if column.type.kind is Kind.DECIMAL:
+        if column.length is None or column.scale is None or column.length > MAX_SPARK_PRECISION:
+            return "string"
+        return f"decimal({column.length},{column.scale})"
+    if column.unsigned and column.type.spark_unsigned:
+        return column.type.spark_unsigned
+    return column.type.spark
+
+
+def row_type(table: Table) -> str:
+    """Spark SQL struct of a table's row; virtual generated columns are left out."""
+    fields = (f"{quoted(c.name)}:{spark_type(c)}" for c in table.columns if not c.virtual)
+    return f"struct<{','.join(fields)}>"
+
+
+def quoted(name: str) -> str:
+    """A name as a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def typed_row(side: str, table: Table) -> str:
+    """SQL: map<string,string> column `side` in plain form → struct of the table's row; NULL stays NULL."""
+    names = ((c, _literal(c.name)) for c in table.columns if not c.virtual)
+    fields = ", ".join(f"{name}, {_typed(f'{side}[{name}]', c)}" for c, name in names)
+    return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _typed(value: str, column: Column) -> str:
+    convert = _CONVERT.get(column.type.kind)
+    return convert(value, column) if convert else value
+
+
+def _cast(value: str, column: Column) -> str:
+    return f"CAST({value} AS {spark_type(column)})"
+
+
+def _unhex(value: str, _column: Column) -> str:
+    # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
+    return f"unhex(substring({value}, 9, length({value}) - 10))"
+
+
+_CONVERT: dict[Kind, Callable[[str, Column], str]] = {
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
+    **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
+}
+
+
+def arrow_schema(ddl: str) -> Any:
+    """Spark DDL → Arrow schema, as mapInArrow must yield it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return to_arrow_schema(schema)

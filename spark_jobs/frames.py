@@ -1,0 +1,67 @@
+"""DataFrames with Kafka's columns: from message files and from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+_LINE = (
+    "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
+    " headers array<array<string>>"
+)
+
+
+def read_files(spark: SparkSession, path: str) -> DataFrame:
+    """A message file or a folder of them (JSON lines, or Parquet by its name) → Kafka's columns.
+
+    A line that is no message object fails the query: use the command line for files that nobody vouches for.
+    """
+    from pyspark.sql import functions as F
+
+    if path.endswith(".parquet"):
+        found = spark.read.parquet(path)
+        stamped = F.timestamp_millis("timestamp") if dict(found.dtypes)["timestamp"] == "bigint" else F.col("timestamp")
+        return found.withColumn("timestamp", stamped).select(*KAFKA_COLUMNS)
+    header = "struct(h[0] as key, unbase64(h[1]) as value)"
+    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
+        "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
+        "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
+    )  # fmt: skip
+
+
+def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str]) -> DataFrame:
+    """A topic from the earliest offset to the high watermarks of now, as a batch."""
+    options = {f"kafka.{name}": value for name, value in settings.items()}
+    return (
+        spark.read.format("kafka")
+        .options(**options)
+        .option("subscribe", topic)
+        .option("includeHeaders", "true")
+        .load()
+        .select(*KAFKA_COLUMNS)
+    )
+
+
+def input_of_job(spark: SparkSession, place: str, topic: str | None, settings: Mapping[str, str] | None) -> DataFrame:
+    """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
+
+    SetupError USAGE when the file is not there.
+    """
+    if topic is not None and settings is not None:
+        # Sorted by partition and offset, as a reader without Spark goes through the topic.
+        return read_kafka(spark, topic, settings).selectExpr(
+            "*", "(cast(partition as bigint) << 48) | `offset` as position"
+        )
+    if not Path(place).is_file():
+        raise SetupError("USAGE", details=f"{place}: No such file")
+    if place.endswith(".parquet"):
+        return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
+    lines = spark.read.option("lineSep", "\n").text(place)
+    return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

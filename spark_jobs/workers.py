@@ -1,0 +1,177 @@
+"""What runs in Spark's Python workers: Arrow batches of messages through the codecs. No session, no Spark classes.
+
+A worker compiles its decoder once per task; schemas are looked up once per id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.errors import WireError
+from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
+from schemas.plain import json_line
+from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
+from spark_jobs.messages import message_line, message_of_row, parse_line
+from spark_jobs.summary import Summary, kind_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Batches = Iterable[pa.RecordBatch]
+
+
+def _rows(batches: Batches, make: Callable[[Message], Iterator[dict[str, Any]]], schema: Any) -> Iterator[Any]:
+    for batch in batches:
+        out = [row for found in batch.to_pylist() for row in make(message_of_row(found))]
+        yield pa.RecordBatch.from_pylist(out, schema=schema)
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+# ---- the DataFrame API
+@dataclass(frozen=True)
+class DecodeBatches:
+    """Messages → change events (spark_jobs.columns.CHANGES)."""
+
+    side: Side
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        decoder = self.side.decoder()
+        return _rows(batches, lambda m: _change_rows(decode_one(decoder, m), m), self.schema)
+
+
+@dataclass(frozen=True)
+class TranscodeBatches:
+    """Messages → messages (spark_jobs.columns.MESSAGES); one that fails is itself, with its error."""
+
+    read: Side
+    write: Side
+    topic: str | None
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        decoder, encoder = self.read.decoder(), self.write.encoder()
+        return _rows(batches, lambda m: _message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
+
+
+def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
+    for message in result.out if error is None else (origin,):
+        yield {
+            "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
+            "timestamp": _time(message.timestamp), "error": error,
+            "headers": [{"key": name, "value": value} for name, value in message.headers],
+        }  # fmt: skip
+
+
+def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    source = {
+        "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
+        "timestamp": _time(origin.timestamp),
+    }  # fmt: skip
+    if result.error is not None:
+        error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
+        yield {"kind": "error", "row": 0, "source": source, "error": error}
+    for number, event in enumerate(result.events):
+        yield {**_change(event), "row": number, "source": source}
+
+
+def _change(event: Event) -> dict[str, Any]:
+    time = _time(tso_physical_ms(event.commit_ts)) if event.commit_ts is not None else None
+    head = {"kind": kind_of(event), "commit_ts": event.commit_ts, "commit_time": time}
+    if not isinstance(event, RowChange):
+        return {**head, **{name: getattr(event, name, None) for name in ("db", "table", "ddl_type", "query")}}
+    return {
+        **head, "op": event.op, "db": event.table.id.db, "table": event.table.id.table, "schema_id": event.schema_id,
+        "table_version": event.table_version, "key": list(event.key), "before": _texts(event.before),
+        "after": _texts(event.after), "flags": event.flags,
+    }  # fmt: skip
+
+
+def _texts(row: Row | None) -> list[tuple[str, str | None]] | None:
+    """A row as map entries; bytes as the plain form writes them, `{"hex":"…"}`."""
+    if row is None:
+        return None
+    return [(name, f'{{"hex":"{v.hex()}"}}' if isinstance(v, bytes) else v) for name, v in row.items()]
+
+
+def error_of(side: Side) -> Callable[[Any, Any, Any], Any]:
+    """(key, value, topic) arrays → struct array (code, detail): why each message can't be decoded, null for none."""
+
+    # Spark infers the kind of function from exactly these annotations.
+    def errors(keys: pa.Array, values: pa.Array, topics: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+        decoder = side.decoder()
+        out: list[dict[str, str] | None] = []
+        for key, value, topic in zip(keys.to_pylist(), values.to_pylist(), topics.to_pylist(), strict=True):
+            if topic is None and key is None and value is None:
+                out.append(None)
+                continue
+            found = decode_one(decoder, Message(key, value, topic)).error
+            told = found or WireError(
+                "MALFORMED", where="value", details="no row of this table: decode it without table="
+            )
+            out.append({"code": told.code, "detail": told.detail})
+        return pa.array(out, pa.struct([("code", pa.string()), ("detail", pa.string())]))
+
+    return errors
+
+
+# ---- the command line: one result a message, in the order of the input
+RESULTS = (
+    "position bigint, bad string, lines array<string>, out array<string>, tally map<string,bigint>,"
+    " error struct<code:string,fields:string>, origin string"
+)
+
+
+@dataclass(frozen=True)
+class RunBatches:
+    """Lines of a message file, or messages, → RESULTS: what jobs.decode and jobs.transcode do with one message.
+
+    A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
+    """
+
+    read: Side
+    write: Side | None
+    topic: str | None
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        decoder = self.read.decoder()
+        encoder = self.write.encoder() if self.write else None
+        for batch in batches:
+            out: list[dict[str, Any]] = []
+            for found in batch.to_pylist():
+                if "line" in found and not found["line"].strip():
+                    out.append({"position": found["position"]})
+                    continue
+                try:
+                    message = parse_line(found["line"], "") if "line" in found else message_of_row(found)
+                except WireError:
+                    out.append({"position": found["position"], "bad": found["line"].hex()})
+                    continue
+                result = (
+                    transcode_one(decoder, encoder, message, self.topic) if encoder else decode_one(decoder, message)
+                )
+                out.append({"position": found["position"], **_result(result, message, encoder is None)})
+            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+
+def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
+    summary = Summary()
+    summary.count(result)
+    failed = result.error
+    error = None if failed is None else {"code": failed.code, "fields": json.dumps(failed.fields)}
+    return {
+        "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
+        "out": [json_line(message_line(m)) for m in result.out],
+        "tally": list(summary.tally().items()),
+        "error": error,
+        "origin": json_line(message_line(message)) if error else None,
+    }
