@@ -1,0 +1,42 @@
+# `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
+PYTHON ?=
+UV ?= uv
+VENV := .venv/bin
+PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format lock bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv from the pinned lock (PYTHON=… chooses the interpreter)
+	@python=$$(PYTHON="$(PYTHON)" scripts/python.sh) && "$$python" scripts/setup.py
+
+demo: setup ## show the whole thing at work
+	$(VENV)/python -m spark_jobs demo
+
+test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest)
+	$(VENV)/pytest $(ARGS)
+
+check: setup ## formatting, lint, types, import rules
+	$(VENV)/ruff format --check .
+	$(VENV)/ruff check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+
+format: setup ## format the code and fix what can be fixed
+	$(VENV)/ruff check --fix-only --quiet .
+	$(VENV)/ruff format .
+
+lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
+	@command -v $(UV) >/dev/null || { echo "error: 'make lock' needs uv: install it, or name it with UV=/path/to/uv" >&2; exit 2; }
+	$(PIN) $(if $(UPGRADE),--upgrade) requirements/build.in -o requirements/build.txt
+	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra dev pyproject.toml -o requirements/lock.txt
+
+bench: setup ## measure (ARGS=--quick for the short form)
+	$(VENV)/python -m benchmarks $(ARGS)
+
+clean: ## remove .venv and what the tools left (the jars in the user's cache stay)
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

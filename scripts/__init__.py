@@ -1,0 +1,1 @@
+"""Set-up of a working copy; standard library only."""

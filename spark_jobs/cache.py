@@ -1,0 +1,48 @@
+"""Where downloaded and generated files are kept between runs, and how they get there whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """The cache folder: `BRIDGE_CACHE`, else `XDG_CACHE_HOME/ticdc-bridge`, else `~/.cache/ticdc-bridge`.
+
+    Out: an absolute path; the folder may not exist yet.
+    """
+    if own := os.environ.get("BRIDGE_CACHE"):
+        return Path(own).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "ticdc-bridge"
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write `text` to `path` so that a reader sees the old file or the new one, never a part.
+
+    In: the target, its text and its permission bits. Errors: OSError when the folder can't be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock between processes on `path` (an empty file that stays); waits for its turn."""
+    import fcntl  # POSIX only; imported late so that workers elsewhere can still import this module
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

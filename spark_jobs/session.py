@@ -1,0 +1,154 @@
+"""One way to get a Spark session: on the Java that fits, with the pinned jars, quiet, and the same everywhere.
+
+Three cases. A session is active (a notebook, a test): it is used, with the settings that can change at run time.
+Under spark-submit: the JVM and its jars are the user's, the same settings are added. Else a JVM is started here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from spark_jobs.jars import jars
+from spark_jobs.java import spark_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What our jobs rely on; can be set on a running session.
+RUNTIME: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    }
+)
+# For a JVM that we start ourselves.
+_START: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+)
+_LOOPBACK: Mapping[str, str] = MappingProxyType(
+    {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+)
+_NO_CONFIG: Mapping[str, str] = MappingProxyType({})
+_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+
+# Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
+# The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
+_LOG4J = """\
+status = off
+rootLogger.level = {level}
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def spark_session(app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG) -> SparkSession:
+    """The session for a job.
+
+    In: the application's name; a master (default `local[*]`; left to spark-submit under it); settings that win over
+    ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
+    all jars). `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
+    Out: the active session if there is one, else a new one.
+    Errors: SetupError JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
+    """
+    from pyspark.sql import SparkSession
+
+    # pyspark logs every failed query to stderr as one long JSON line, besides raising it
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _adjusted(active, {**RUNTIME, **config})
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config})
+        return (builder.master(master) if master else builder).getOrCreate()
+    master = master or config.get("spark.master") or "local[*]"
+    settings = _settings(master, config)
+    with _environment(_variables(local=_is_local(master))):
+        return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
+
+
+def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    for name, value in settings.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session
+
+
+def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
+    scratch = _scratch()
+    log4j = scratch / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(level=os.environ.get("BRIDGE_SPARK_LOG", "error")), encoding="utf-8")
+    ours = {
+        **RUNTIME,
+        **_START,
+        **(_LOOPBACK if _is_local(master) else {}),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **config,
+        _JVM_OPTIONS: " ".join(filter(None, [f"-Dlog4j2.configurationFile={log4j}", config.get(_JVM_OPTIONS)])),
+    }
+    if "spark.jars.packages" not in config:
+        given = [jar for jar in config.get("spark.jars", "").split(",") if jar]
+        ours["spark.jars"] = ",".join(dict.fromkeys([*map(str, jars("spark")), *given]))
+    if _is_local(master):
+        ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
+    return ours
+
+
+def _variables(*, local: bool) -> dict[str, str]:
+    """What pyspark and the JVM read from the environment while they start."""
+    own = {"JAVA_HOME": str(spark_java_home())}
+    if local:
+        return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return {**own, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _python_path() -> str:
+    """Workers must find `schemas` and `spark_jobs` from wherever the job was started."""
+    root = str(Path(__file__).resolve().parent.parent)
+    return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ticdc-bridge-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

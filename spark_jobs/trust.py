@@ -1,0 +1,72 @@
+"""Let a Java trust the certificate authorities that the machine trusts.
+
+A Java that came from PyPI or from a tarball has its own list and doesn't know a company's authority; the system's
+bundle does. Its certificates go into a key store in Java's JKS form, which is simple enough to write here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PASSWORD = "changeit"  # Java's customary one; a trust store holds nothing secret
+
+_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
+
+
+def system_certificates() -> list[bytes]:
+    """The authorities (DER) of Python's default bundle, the system's, and those that the usual variables name."""
+    found: dict[bytes, None] = {}
+    for path in _bundles():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(cafile=path)
+        except (OSError, ssl.SSLError):
+            continue
+        found.update(dict.fromkeys(context.get_ca_certs(binary_form=True)))
+    return list(found)
+
+
+def trust_store(certificates: Iterable[bytes]) -> bytes:
+    """The bytes of a JKS trust store with these certificates (DER) and the password `PASSWORD`."""
+    entries = [
+        struct.pack(">I", _TRUSTED_CERTIFICATE)
+        + _text(f"ca{number}")
+        + struct.pack(">Q", 0)
+        + _text("X.509")
+        + struct.pack(">I", len(certificate))
+        + certificate
+        for number, certificate in enumerate(certificates)
+    ]
+    body = struct.pack(">III", _MAGIC, _VERSION, len(entries)) + b"".join(entries)
+    return body + hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+
+
+def java_options(folder: Path) -> list[str]:
+    """Options that make a Java trust what the machine trusts.
+
+    In: a folder to write the store into. Out: [] when no authority is known.
+    """
+    certificates = system_certificates()
+    if not certificates:
+        return []
+    path = folder / "trust.jks"
+    path.write_bytes(trust_store(certificates))
+    return [f"-Djavax.net.ssl.trustStore={path}", f"-Djavax.net.ssl.trustStorePassword={PASSWORD}"]
+
+
+def _bundles() -> Iterator[str]:
+    default = ssl.get_default_verify_paths().cafile
+    names = [default, *(os.environ.get(name) for name in _VARIABLES), *_BUNDLES]
+    yield from dict.fromkeys(name for name in names if name)
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return struct.pack(">H", len(raw)) + raw

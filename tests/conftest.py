@@ -1,0 +1,57 @@
+"""Fixtures for all tests: a real Kafka broker and a Spark session, each started once and only when a test asks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Kafka
+
+_QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.memory": "1g",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Warnings are errors, but for one: pyspark drops the sockets of its results without closing them.
+
+    Their last reference goes inside the module `socket`, so this filter hides no leak of ours.
+    """
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test that uses the broker shows the end of the broker's log."""
+    report = yield
+    broker = getattr(item, "funcargs", {}).get("kafka")
+    if report.failed and broker is not None:
+        report.sections.append(("Kafka broker's log", broker.log[-4000:]))
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A running broker: `.bootstrap_servers`, `.create_topic(name, partitions)`, `.topic_name(prefix)`."""
+    from tests.support.kafka import Kafka
+
+    with Kafka() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session on two cores with the Avro and Kafka jars."""
+    from spark_jobs.session import spark_session
+
+    session = spark_session("tests", master="local[2]", config=_QUICK)
+    yield session
+    session.stop()

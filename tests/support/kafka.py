@@ -1,0 +1,223 @@
+"""A real Kafka broker (KRaft, one node) for tests, from the pinned jars, on free loopback ports."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import itertools
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from spark_jobs.ivy import ivy_jar
+from spark_jobs.jars import jars
+from spark_jobs.java import find_java
+
+START_SECONDS = 90
+STOP_SECONDS = 20
+ATTEMPTS = 3
+
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
+# pyspark's log4j 2 gives the broker a log; it takes the place of the table's bare slf4j-api.
+_LOGGING = ("slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-1.2-api-*.jar")
+
+_SERVER = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=BROKER://127.0.0.1:{broker}
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=4194304
+"""
+_LOG4J = """\
+status = error
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+"""
+
+
+class KafkaDidNotStart(RuntimeError):
+    """The broker ended, or gave no metadata in time; the message ends with its log."""
+
+
+class Kafka:
+    """A running broker; use it as a context manager.
+
+    `bootstrap_servers` is for any client, `folder` holds its settings, data and logs (kept when a start fails).
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="bridge-kafka-"))
+        self.bootstrap_servers = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._names = itertools.count(1)
+        self._run_id = uuid.uuid4().hex[:8]
+
+    def start(self) -> Kafka:
+        """Format the storage and start the broker; returns when a client gets its metadata.
+
+        Errors: KafkaDidNotStart with the end of the log; SetupError when Java or a jar is missing.
+        """
+        command = _java_command(self.folder)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._start_once(command, attempt)
+            except KafkaDidNotStart as error:
+                if attempt == ATTEMPTS or not isinstance(error, _PortTaken):
+                    atexit.unregister(self.stop)  # the folder stays for whoever looks into it
+                    raise
+            else:
+                return self
+        raise AssertionError("unreachable")
+
+    def stop(self) -> None:
+        """End the broker and everything it started, and remove its folder; harmless when repeated."""
+        self._end_process()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.stop)
+
+    @property
+    def log(self) -> str:
+        """All that the broker has printed so far."""
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("*.log")))
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new admin client for this broker."""
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+    def topic_name(self, prefix: str = "topic") -> str:
+        """A name that no other test uses."""
+        return f"{prefix}-{self._run_id}-{next(self._names)}"
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """Create a topic; returns once the broker has it.
+
+        In: its name (default: a unique one), the number of partitions, topic settings. Out: the name.
+        Errors: confluent_kafka.KafkaException, for instance when it exists.
+        """
+        name = name or self.topic_name()
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+        admin = self.admin
+        admin.create_topics([topic])[name].result(timeout=30)
+        deadline = time.monotonic() + 30
+        while True:
+            found = admin.list_topics(name, timeout=30).topics[name]
+            if found.error is None and len(found.partitions) == partitions:
+                return name
+            if time.monotonic() > deadline:
+                raise KafkaDidNotStart(f"topic {name} was created, but the broker's metadata lack it\n{self._tail()}")
+
+    def __enter__(self) -> Kafka:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _start_once(self, command: list[str], attempt: int) -> None:
+        broker, controller = _free_ports(2)
+        data = self.folder / f"data-{attempt}"
+        settings = self.folder / f"server-{attempt}.properties"
+        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if cluster_id.startswith("-"):  # the tool would take it for an option
+            cluster_id = "A" + cluster_id[1:]
+        tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
+        done = subprocess.run(
+            tool, capture_output=True, text=True, errors="replace", timeout=START_SECONDS, check=False
+        )
+        if done.returncode != 0:
+            raise KafkaDidNotStart(f"formatting the storage failed:\n{(done.stdout + done.stderr)[-4000:]}")
+        log = self.folder / f"broker-{attempt}.log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_WATCHDOG), *command, "kafka.Kafka", str(settings)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        atexit.register(self.stop)
+        self.bootstrap_servers = f"127.0.0.1:{broker}"
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        while True:
+            with suppress(KafkaException):
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            if (code := self._process.poll()) is not None:
+                self._end_process()
+                kind = _PortTaken if "Address already in use" in self.log else KafkaDidNotStart
+                raise kind(f"the broker ended with exit code {code} while starting\n{self._tail()}")
+            if time.monotonic() > deadline:
+                self._end_process()
+                raise KafkaDidNotStart(f"the broker gave no metadata within {START_SECONDS} s\n{self._tail()}")
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()  # the watchdog ends the broker and then itself
+        try:
+            process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _tail(self) -> str:
+        return f"--- the end of the log (all of it: {self.folder}) ---\n{self.log[-6000:]}"
+
+
+class _PortTaken(KafkaDidNotStart):
+    """Somebody took a port between choosing and binding it."""
+
+
+def _java_command(folder: Path) -> list[str]:
+    logging = [jar for pattern in _LOGGING for jar in ivy_jar().parent.glob(pattern)]
+    class_path = [*logging, *(jar for jar in jars("kafka") if not jar.name.startswith("slf4j-api-"))]
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J)
+    return [
+        *(str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(f"-Dlog4j2.configurationFile={log4j}", "-cp", ":".join(map(str, class_path))),
+    ]
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            probe = held.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            ports.append(int(probe.getsockname()[1]))
+        return ports
