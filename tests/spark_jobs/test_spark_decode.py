@@ -1,0 +1,219 @@
+"""Spark and the in-process codec are two implementations of one contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.errors import SetupError
+from schemas.event import Message, RowChange
+from schemas.table import Column, Value
+from schemas.types import Kind
+from schemas.wire.options import Options
+from spark_jobs import decode, transcode
+from spark_jobs.codec import Side, decode_one
+from spark_jobs.columns import CHANGES
+from spark_jobs.frames import read_files
+from spark_jobs.lookup import FileSchemas
+from spark_jobs.messages import message_line, read_messages
+from tests.support import shop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "avro"
+TYPED_CASES = ("bulk.ext1", "bulk.ext0.str", "evolution_min.ext1", "wide.before.ext1", "pk_types.ext1", "charset.ext1")
+
+
+def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
+    rows = [(m.key, m.value, m.topic, n) for n, m in enumerate(messages)]
+    return spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint")
+
+
+def _damaged(messages: list[Message]) -> list[Message]:
+    """Each way a message can be wrong, between good ones."""
+    good = [m for m in messages if m.value is not None][:4]
+    value = good[0].value or b""
+    bad = [b"", b"{}", b"\x00\x00\x00", b"\x00\x00\x00\x00\x63" + value[5:], value[:-3], value + b"\x00", value[:5]]
+    broken = [Message(good[0].key, b, good[0].topic) for b in bad]
+    broken += [Message(b"\x00\x00\x00\x00\x01", value, good[0].topic), Message(b"", value, good[0].topic)]
+    broken += [Message(None, None, good[0].topic)]
+    return [good[0], *broken, *good[1:]]
+
+
+@pytest.mark.parametrize("check", ["exact", "header"])
+@pytest.mark.parametrize("case", TYPED_CASES)
+def test_typed_decode_equals_the_codec(spark: SparkSession, case: str, check: Any) -> None:
+    meta = GOLDEN / f"{case}.meta.json"
+    found = [m for m in read_messages(GOLDEN / f"{case}.jsonl") if isinstance(m, Message)]
+    schemas = FileSchemas.read(meta)
+    decoder = Side("avro", schemas, Options.of({})).decoder()
+    table = next(e.table.id for m in found for e in decode_one(decoder, m).events if isinstance(e, RowChange))
+    frame = decode(_frame(spark, found), format="avro", schemas=schemas, table=str(table), check=check)
+    rows = {r["source"]["offset"]: r.asDict(recursive=True) for r in frame.collect()}
+    newest = frame.schema["after"].dataType.fieldNames()  # type: ignore[attr-defined]
+    for number, message in enumerate(found):
+        result = decode_one(decoder, message)
+        if result.error is not None:
+            assert rows.pop(number)["error"]["code"] == result.error.code
+            continue
+        (event,) = result.events
+        assert isinstance(event, RowChange)
+        if event.table.id != table:
+            assert number not in rows
+            continue
+        row = rows.pop(number)
+        assert row["error"] is None
+        assert (row["op"], row["commit_ts"], row["schema_id"]) == (event.op, event.commit_ts, event.schema_id)
+        assert row["flags"] == event.flags
+        for side, values in (("before", event.before), ("after", event.after)):
+            assert (row[side] is None) == (values is None), side
+            for name in newest if values is not None else ():
+                want = _typed(event.table.by_name[name], values[name]) if values and name in values else None
+                assert row[side][name] == want, f"{side}.{name}"
+    assert not rows
+
+
+def _typed(column: Column, value: Value) -> Any:
+    """A plain value as Python has what Spark made of it."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return bytearray(value) if column.type.kind is not Kind.TEXT else f'{{"hex":"{value.hex()}"}}'
+    if column.type.kind in (Kind.FLOAT, Kind.DOUBLE):
+        import struct
+
+        number = float(value)
+        return struct.unpack("<f", struct.pack("<f", number))[0] if column.type.kind is Kind.FLOAT else number
+    if column.type.kind is Kind.DECIMAL and column.length is not None and column.length <= 38:
+        return Decimal(value)
+    if column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
+        return Decimal(value)
+    return int(value) if column.type.kind in (Kind.INTEGER, Kind.YEAR) else value
+
+
+def test_exact_check_finds_what_spark_lets_pass(spark: SparkSession) -> None:
+    messages = _damaged(shop.messages())
+    decoder = shop.avro_side().decoder()
+    want = [e.code if (e := decode_one(decoder, m).error) else None for m in messages]
+    frame = decode(_frame(spark, messages), format="avro", schemas=shop.schemas(), table="shop.customers")
+    rows = sorted((r.asDict(recursive=True) for r in frame.collect()), key=lambda r: r["source"]["offset"])
+    assert [r["error"]["code"] if r["error"] else None for r in rows] == want
+    for row, message in zip(rows, messages, strict=True):
+        if row["error"] is not None:
+            assert (row["error"]["key"], row["error"]["value"]) == (message.key, message.value)
+            assert row["after"] is None
+    assert want.count(None) == 4
+
+
+def test_generic_decode_and_its_schema(spark: SparkSession) -> None:
+    messages = _damaged(shop.messages())
+    frame = decode(_frame(spark, messages), format="avro", schemas=shop.schemas())
+    assert frame.schema == spark.createDataFrame([], CHANGES).schema
+    rows = [r.asDict(recursive=True) for r in frame.collect()]
+    decoder = shop.avro_side().decoder()
+    for row, message in zip(rows, messages, strict=True):
+        error = decode_one(decoder, message).error
+        assert (row["error"]["code"] if row["error"] else None) == (error.code if error else None)
+
+
+def test_debezium_typed_by_definitions(spark: SparkSession) -> None:
+    case = GOLDEN.parent / "debezium" / "pk_types.ext.schema"
+    meta, messages = f"{case}.meta.json", read_files(spark, f"{case}.jsonl")
+    rows = decode(messages, format="debezium", ddl=meta, table="test.pk_types").where("kind = 'row'").collect()
+    first = next(r for r in rows if r["op"] == "c")["after"]
+    assert first["a"] == bytearray(b"\x00\xff")
+    assert first["d"] == Decimal("1.50")
+    assert first["dt"] == "2024-01-02 03:04:05.678"
+    assert first["u"] == Decimal(18446744073709551615)
+
+
+def test_transcode_keeps_what_fails(spark: SparkSession) -> None:
+    messages = _damaged(shop.messages())
+    frame = transcode(
+        _frame(spark, messages), from_format="avro", to_format="debezium", schemas=shop.schemas(),
+        time_zone=shop.ZONE, options=shop.DEBEZIUM_OPTIONS,
+    )  # fmt: skip
+    rows = frame.collect()
+    failed = [r for r in rows if r["error"] is not None]
+    assert len(rows) == len(messages)
+    assert [(r["key"], r["value"]) for r in failed] == [(m.key, m.value) for m in messages[1:-3]]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "told"),
+    [
+        ({"format": "nosuch"}, "format 'nosuch' is not known"),
+        ({"format": "avro"}, "give registry= or schemas="),
+        ({"format": "avro", "schemas": shop.schemas(), "table": "orders"}, "db.table is needed"),
+        ({"format": "debezium", "table": "shop.orders"}, "its columns are not known"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(spark: SparkSession, kwargs: dict[str, Any], told: str) -> None:
+    with pytest.raises(SetupError, match=told):
+        decode(_frame(spark, shop.messages()[:1]), **kwargs)
+
+
+def test_messages_need_key_and_value(spark: SparkSession) -> None:
+    with pytest.raises(SetupError, match="need key and value in binary"):
+        decode(spark.range(1), format="debezium")
+
+
+# ---- the command line
+def _run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spark_jobs", *words]
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, check=False
+    )
+
+
+def test_spark_by_command_line_equals_in_process(tmp_path: Path) -> None:
+    """Same lines, same dead letters, same counts, same exit code; with lines that are no messages among them."""
+    lines = [json.dumps(message_line(m)) for m in _damaged(shop.messages())]
+    lines[2:2] = ["", "no json", '{"x": 1}']
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["decode", "--format", "avro", "--schemas", str(shop.SCHEMAS_FILE), "--in", "in.jsonl"]
+    runs = {}
+    for name, more in (("plain", []), ("spark", ["--spark", "--master", "local[2]"])):
+        out, dead = f"{name}.jsonl", f"{name}.dead.jsonl"
+        runs[name] = _run(*words, "--out", out, "--dead-letter", dead, *more, folder=tmp_path)
+        assert runs[name].returncode == 1, runs[name].stderr
+    assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "spark.jsonl").read_bytes()
+    assert (tmp_path / "plain.dead.jsonl").read_bytes() == (tmp_path / "spark.dead.jsonl").read_bytes()
+    assert runs["plain"].stderr == runs["spark"].stderr
+    assert runs["plain"].stdout == runs["spark"].stdout == ""
+
+
+def test_transcode_in_spark_equals_in_process(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text(json.dumps(shop.DEBEZIUM_OPTIONS))
+    words = [
+        "transcode", "--from", "avro", "--to", "debezium", "--schemas", str(shop.SCHEMAS_FILE),
+        "--in", str(shop.MESSAGES_FILE), "--time-zone", shop.ZONE, "--to-options", "options.json",
+    ]  # fmt: skip
+    for name, more in (("plain", []), ("spark", ["--spark", "--master", "local[2]"])):
+        run = _run(*words, "--out", f"{name}.jsonl", *more, folder=tmp_path)
+        assert run.returncode == 0, run.stderr
+        assert "out 273" in run.stderr
+    assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "spark.jsonl").read_bytes()
+    assert not list(tmp_path.glob("*.dead.jsonl"))
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    run = _run("demo", "--dir", "out", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "rows 273 (insert 200, update 43, delete 30)" in run.stdout
+    assert "errors 0" in run.stdout
+    written = [json.loads(line) for line in (tmp_path / "out" / "debezium.jsonl").read_text().splitlines()]
+    assert len(written) == 273
+    assert {w["payload"]["source"]["table"] for w in written} == {"customers", "orders"}
+    # A process of the demo's that went on would keep its store open: a second run starts from an empty one.
+    again = _run("demo", "--dir", "out", folder=tmp_path)
+    assert again.returncode == 0, again.stderr

@@ -1,0 +1,53 @@
+"""The sample of schemas/files: TiCDC's real messages of shop.customers and shop.orders, and their schemas."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from schemas.event import Message
+from schemas.wire.options import Options
+from spark_jobs.codec import Side
+from spark_jobs.lookup import FileSchemas, HttpSchemas
+from spark_jobs.messages import read_messages
+
+ZONE = "Asia/Shanghai"
+_FILES = Path(str(files("schemas") / "files"))
+MESSAGES_FILE = _FILES / "shop.messages.jsonl"
+SCHEMAS_FILE = _FILES / "shop.schemas.jsonl"
+DEBEZIUM_OPTIONS = {"enable_tidb_extension": True}
+
+
+def messages() -> list[Message]:
+    """The 273 messages in TiCDC's order."""
+    found = [m for m in read_messages(MESSAGES_FILE) if isinstance(m, Message)]
+    assert len(found) == 273
+    return found
+
+
+def schemas() -> FileSchemas:
+    return FileSchemas.read(SCHEMAS_FILE)
+
+
+def register(url: str) -> None:
+    """Registers the schemas in TiCDC's order, so that they get the ids of the messages."""
+    registry = HttpSchemas(url).check()
+    for entry in schemas().all():
+        assert registry.id_of(entry.subject, entry.schema) == entry.id
+
+
+def avro_side() -> Side:
+    return Side("avro", schemas(), Options.of({}, time_zone=ZONE))
+
+
+def debezium_side() -> Side:
+    return Side("debezium", FileSchemas([]), Options.of(DEBEZIUM_OPTIONS, time_zone=ZONE))
+
+
+def same_json(one: bytes | None, other: bytes | None) -> bool:
+    """Equal as JSON, key order included."""
+    if one is None or other is None:
+        return one is other
+    pairs = [json.loads(text, object_pairs_hook=lambda p: p) for text in (one, other)]
+    return bool(pairs[0] == pairs[1])
