@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.table import Table, TableId, Value
+from schemas.table import Table, Value
 
 Row = Mapping[str, Value]
 Op = Literal["c", "u", "d", "r"]
@@ -64,8 +64,12 @@ class RowChange:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def id(self) -> TableId:
-        return self.table.id
+    def db(self) -> str:
+        return self.table.id.db
+
+    @property
+    def table_name(self) -> str:
+        return self.table.id.table
 
 
 @dataclass(slots=True)
@@ -79,6 +83,10 @@ class DdlEvent:
     ddl_type: int | None
     query: str
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def table_name(self) -> str:
+        return self.table
 
 
 @dataclass(slots=True)

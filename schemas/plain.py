@@ -75,9 +75,18 @@ def b64(data: bytes | None) -> str | None:
 
 
 def json_line(value: dict[str, Any]) -> str:
-    """One line of JSON, UTF-8 as it is. Text that UTF-8 can't hold (a lone surrogate in an error's text) is escaped."""
+    """One line of JSON, UTF-8 as it is.
+
+    Escaped are text that UTF-8 can't hold (a lone surrogate in an error's text) and the characters that some readers
+    take for the end of a line (U+0085, U+2028, U+2029).
+    """
     text = json.dumps(value, ensure_ascii=False)
-    return text if text.isascii() or _encodes(text) else json.dumps(value)
+    if text.isascii():
+        return text
+    return text.translate(_LINE_ENDS) if _encodes(text) else json.dumps(value)
+
+
+_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
 def _encodes(text: str) -> bool:

@@ -7,6 +7,7 @@ stdout holds data only; progress and summary go to stderr. Exit codes: 0 done, 1
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -99,6 +100,7 @@ def _common(p: argparse.ArgumentParser) -> None:
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
     p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--kafka-config", type=Path, metavar="FILE", help="any client setting, name=value a line")
     p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
     p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
@@ -108,12 +110,17 @@ def _target(p: argparse.ArgumentParser) -> None:
     p.add_argument("--to-registry", metavar="URL", help="registry of the format written (default: --registry)")
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of the format written (default: --schemas)")
     p.add_argument("--to-options", "--options", type=Path, metavar="FILE", help="options of the format written (JSON)")
-    p.add_argument("--topic", metavar="NAME", help="topic of the messages written (default: the source's)")
+    p.add_argument(
+        "--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (default: the source's)"
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; returns its exit code."""
     args = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
     try:
         if args.command == "demo":
             from spark_jobs.demo import run
@@ -136,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _decode(args: argparse.Namespace) -> Summary:
     read = read_side(args, "flag")
-    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config, _offset(args.from_offset))
     dead = DeadLetters(args.dead_letter, kafka) if args.dead_letter else None
     out = line_sink(args.out)
     if args.spark:
@@ -149,7 +156,7 @@ def _decode(args: argparse.Namespace) -> Summary:
 def _transcode(args: argparse.Namespace) -> Summary:
     read = read_side(args, "error")
     write = write_side(args, read)
-    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config, _offset(args.from_offset))
     if not args.dead_letter and args.out == "-":
         place = "transcode.dead.jsonl"
     else:
@@ -195,6 +202,14 @@ def _schemas(registry: str | None, file: Path | None, wait: str, needed: bool) -
     if needed:
         raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
     return FileSchemas([])
+
+
+def _offset(text: str) -> int:
+    if text == "earliest":
+        return 0
+    if not text.isdigit() or len(text) > 18:
+        raise SetupError("USAGE", details=f"--from-offset {text}: earliest or an offset is needed")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.errors import WireError
-from schemas.event import Event, Message
+from schemas.event import Event, Message, Watermark
 from schemas.plain import plain_error, plain_event
 from schemas.wire import format_named
 from schemas.wire.base import Context, Decoder, Encoder
@@ -57,18 +58,35 @@ def decode_one(decoder: Decoder, message: Message) -> Result:
 
 
 def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
-    """Message → messages of the other format on `topic` (None: the message's own), or the error."""
+    """Message → messages of the other format or the error.
+
+    topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
+    """
     try:
         result = Result(decoder.decode(message))
-        origin = message if topic is None else replace(message, topic=topic)
         for event in result.events:
-            written = encoder.encode(event, origin)
+            written = encoder.encode(
+                event, message if topic is None else replace(message, topic=topic_of(topic, event))
+            )
             result.out += written
             if not written:
                 result.skipped.append(kind_of(event))
     except WireError as error:
         return Result(error=error)
     return result
+
+
+def topic_of(rule: str, event: Event) -> str:
+    """A topic by TiCDC's rule, with {schema} and {table} filled in (upstream ticdc `eventrouter/topic/expression.go`).
+
+    Characters that Kafka does not allow become `_`; a watermark has neither schema nor table.
+    """
+    db, table = ("", "") if isinstance(event, Watermark) else (event.db, event.table_name)
+    topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", db).replace("{table}", table))[:249]
+    return {".": "_", "..": "__"}.get(topic, topic)
+
+
+_NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def plain_lines(result: Result, message: Message) -> list[dict[str, Any]]:

@@ -16,10 +16,11 @@ from spark_jobs.messages import LineWriter, ParquetWriter, message_line, read_me
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
-    """How Kafka is reached: --bootstrap-servers and --kafka-config."""
+    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset."""
 
     servers: str | None = None
     config_file: Path | None = None
+    from_offset: int = 0
 
     def settings(self) -> dict[str, str]:
         from spark_jobs.kafka import client_settings
@@ -44,7 +45,7 @@ def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError
         return read_messages(Path(place))
     from spark_jobs.kafka import read_topic
 
-    return iter(read_topic(topic, kafka.settings()))
+    return iter(read_topic(topic, kafka.settings(), kafka.from_offset))
 
 
 class Sink(Protocol):

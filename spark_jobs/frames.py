@@ -36,8 +36,8 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     )  # fmt: skip
 
 
-def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str]) -> DataFrame:
-    """A topic from the earliest offset to the high watermarks of now, as a batch."""
+def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], from_offset: int = 0) -> DataFrame:
+    """A topic from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
     options = {f"kafka.{name}": value for name, value in settings.items()}
     return (
         spark.read.format("kafka")
@@ -45,18 +45,21 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str]) -> 
         .option("subscribe", topic)
         .option("includeHeaders", "true")
         .load()
+        .where(f"`offset` >= {from_offset}")
         .select(*KAFKA_COLUMNS)
     )
 
 
-def input_of_job(spark: SparkSession, place: str, topic: str | None, settings: Mapping[str, str] | None) -> DataFrame:
+def input_of_job(
+    spark: SparkSession, place: str, topic: str | None, settings: Mapping[str, str] | None, from_offset: int
+) -> DataFrame:
     """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
 
     SetupError USAGE when the file is not there.
     """
     if topic is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
-        return read_kafka(spark, topic, settings).selectExpr(
+        return read_kafka(spark, topic, settings, from_offset).selectExpr(
             "*", "(cast(partition as bigint) << 48) | `offset` as position"
         )
     if not Path(place).is_file():

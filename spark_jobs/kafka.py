@@ -44,8 +44,10 @@ def _quiet(error: KafkaError) -> None:
     """Connection trouble is told once, by the call that fails; librdkafka would print every attempt."""
 
 
-def read_topic(topic: str, settings: Mapping[str, str]) -> Iterator[Message]:
+def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:
     """The topic's messages in the order partition, offset, up to the high watermarks seen at the start.
+
+    Each partition is read from `from_offset`, or from its earliest offset where that is later.
 
     SetupError KAFKA_UNREACHABLE when the broker or the topic can't be had.
     """
@@ -61,8 +63,9 @@ def read_topic(topic: str, settings: Mapping[str, str]) -> Iterator[Message]:
             for p in _partitions(consumer, topic, servers)
         }
         for partition, (low, high) in sorted(ends.items()):
-            if low < high:
-                yield from _read_partition(consumer, TopicPartition(topic, partition, low), high, servers)
+            start = max(low, from_offset)
+            if start < high:
+                yield from _read_partition(consumer, TopicPartition(topic, partition, start), high, servers)
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     finally:

@@ -64,7 +64,7 @@ def _results(
     """(result, error and message if it failed) of each message, in the order of the input."""
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
-    frame = input_of_job(spark, place, source, kafka.settings() if source else None)
+    frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
     found = frame.mapInArrow(RunBatches(read, write, topic, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     results = (found.orderBy("position") if source else found).persist()

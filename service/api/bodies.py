@@ -1,0 +1,191 @@
+"""Request bodies as Jackson reads them: unknown properties ignored, scalars converted (registry-api.md §0.5, §1)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from schemas.errors import RegistryError
+from service.api.call import Called
+from service.registry.model import NewSchema, Reference
+
+_DRAINED = 8
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_INT: Final = 2**31
+
+Reader = Callable[[Any], Any]
+
+
+def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callable[[Called], Awaitable[dict[str, Any]]]:
+    """A dependency that reads a JSON object; only the `fields` are kept, each through its reader.
+
+    Raises REQUEST_TOO_LARGE, BAD_REQUEST, and UNPROCESSABLE for a body that is missing or null.
+    """
+
+    async def read(call: Called) -> dict[str, Any]:
+        value = parse(await limited(call))
+        if value is None:
+            raise RegistryError("UNPROCESSABLE", details=f"{operation}.request must not be null (was null)")
+        if not isinstance(value, dict):
+            raise mismatch(entity, value)
+        return {name: reader(value[name]) for name, reader in fields.items() if name in value}
+
+    return read
+
+
+async def limited(call: Called) -> bytes:
+    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer."""
+    limit, size, chunks = call.services.max_body_bytes, 0, []
+    async for chunk in call.request.stream():
+        size += len(chunk)
+        if size <= limit:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+        if size > limit * _DRAINED:
+            break
+    if size > limit:
+        raise RegistryError("REQUEST_TOO_LARGE", limit=limit)
+    return b"".join(chunks)
+
+
+def parse(body: bytes) -> Any:
+    """JSON, or None for an empty body. Raises BAD_REQUEST."""
+    if not body.strip():
+        return None
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise RegistryError("BAD_REQUEST", details="Document nesting depth exceeds the maximum allowed") from None
+    except ValueError as error:
+        raise RegistryError("BAD_REQUEST", details=str(error)) from None
+
+
+def text(value: Any) -> str | None:
+    """Text; a number or a boolean as its text. Lone surrogates become `?`, as in Java's UTF-8."""
+    if isinstance(value, dict | list):
+        raise mismatch("String", value)
+    if value is None:
+        return None
+    return _SURROGATES.sub("?", value) if isinstance(value, str) else json.dumps(value)
+
+
+def integer(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, dict | list | bool):
+        raise mismatch("Integer", value)
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        shown = (
+            f'Cannot deserialize value of type `Integer` from String "{value}": not a valid `java.lang.Integer` value'
+        )
+        raise RegistryError("BAD_REQUEST", details=shown) from None
+    if not -_INT <= number < _INT:
+        raise RegistryError("BAD_REQUEST", details=f"Numeric value ({number}) out of range of `int`")
+    return number
+
+
+def flag(value: Any) -> bool | None:
+    if isinstance(value, dict | list):
+        raise mismatch("Boolean", value)
+    return value.lower() == "true" if isinstance(value, str) else None if value is None else bool(value)
+
+
+def listed(kind: str, reader: Reader) -> Reader:
+    """A list whose elements go through `reader`; nulls are left out."""
+
+    def read(value: Any) -> list[Any] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise mismatch(kind, value)
+        return [reader(item) for item in value if item is not None]
+
+    return read
+
+
+def mapped(kind: str, reader: Reader) -> Reader:
+    """An object whose values go through `reader`, sorted by key."""
+
+    def read(value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise mismatch(kind, value)
+        return {text(key) or "": reader(value[key]) for key in sorted(value)}
+
+    return read
+
+
+def reference(value: Any) -> Reference:
+    if not isinstance(value, dict):
+        raise mismatch("SchemaReference", value)
+    return Reference(text(value.get("name")) or "", text(value.get("subject")), integer(value.get("version")))
+
+
+_METADATA: Final[dict[str, Reader]] = {
+    "tags": mapped("TreeMap", lambda value: sorted(set(listed("TreeSet", text)(value) or ()))),
+    "properties": mapped("TreeMap", text),
+    "sensitive": lambda value: sorted(set(listed("TreeSet", text)(value) or ())),
+}
+
+
+def metadata(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise mismatch("Metadata", value)
+    read = {name: reader(value[name]) for name, reader in _METADATA.items() if name in value}
+    return {name: part for name, part in read.items() if part}
+
+
+SCHEMA: Final[dict[str, Reader]] = {
+    "version": integer,
+    "id": integer,
+    "schemaType": text,
+    "references": listed("ArrayList", reference),
+    "metadata": metadata,
+    "schema": text,
+}
+
+CONFIG: Final[dict[str, Reader]] = {
+    "alias": text,
+    "aliasForDeks": text,
+    "normalize": flag,
+    "validateFields": flag,
+    "validateNewSchemas": flag,
+    "validateRules": flag,
+    "compatibility": text,
+    "compatibilityPolicy": text,
+    "compatibilityGroup": text,
+    "defaultMetadata": metadata,
+    "overrideMetadata": metadata,
+    "defaultRuleSet": lambda value: value,
+    "overrideRuleSet": lambda value: value,
+}
+
+
+def new_schema(body: Mapping[str, Any]) -> NewSchema:
+    """The schema of a request body read with the fields of SCHEMA."""
+    return NewSchema(
+        text=body.get("schema") or "",
+        kind=body.get("schemaType") or "AVRO",
+        references=tuple(body.get("references") or ()),
+        metadata=body.get("metadata"),
+        version=body.get("version"),
+        id=body.get("id"),
+    )
+
+
+def mismatch(kind: str, value: Any) -> RegistryError:
+    """400 in Jackson's words."""
+    if isinstance(value, dict | list):
+        word, token = ("Object", "START_OBJECT") if isinstance(value, dict) else ("Array", "START_ARRAY")
+        shown = f"Cannot deserialize value of type `{kind}` from {word} value (token `JsonToken.{token}`)"
+    else:
+        shown = f"Cannot construct instance of `{kind}` from {json.dumps(value, ensure_ascii=False)}"
+    return RegistryError("BAD_REQUEST", details=shown)

@@ -1,0 +1,88 @@
+"""One request, as routes see it: parameters read by JAX-RS's rules, and the answer (registry-api.md §0.4, §0.8, §1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import unquote
+
+from fastapi import Depends, Request, Response
+
+from schemas.errors import RegistryError
+from service.api.media import V1, check_content_type, negotiate
+from service.deps import Services, services
+from service.registry.core import Registry
+
+_WITH_BODY: Final = ("POST", "PUT")
+_INT: Final = 2**31
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    request: Request
+    services: Services
+    media_type: str
+
+    @property
+    def registry(self) -> Registry:
+        return self.services.registry
+
+    def segment(self, name: str) -> str:
+        """A part of the path, percent-decoded once; a plus is a plus."""
+        return unquote(self.request.path_params[name], errors="replace")
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.request.query_params.get(name, default)
+
+    def flag(self, name: str) -> bool:
+        """`true` in any case is true; everything else, nothing at all included, is false."""
+        return self.text(name).lower() == "true"
+
+    def integer(self, name: str, default: int) -> int:
+        """Raises ROUTE_NOT_FOUND for what is no 32-bit number, as JAX-RS does."""
+        text = self.request.query_params.get(name)
+        return default if text is None else java_int(text)
+
+    def page(self, items: Iterable[T], default_limit: int | None = None) -> list[T]:
+        """The part of a list that `offset` and `limit` ask for; a limit below 1 means the default."""
+        offset, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
+        size = limit if limit > 0 else default_limit
+        return list(islice(items, offset, None if size is None else offset + size))
+
+    def answer(self, value: Any) -> Response:
+        """200 with `value` as compact JSON."""
+        return Response(compact(value), media_type=self.media_type)
+
+    def raw(self, text: str) -> Response:
+        """200 with a schema text as it is."""
+        return Response(text.encode("utf-8", "replace"), media_type=self.media_type)
+
+
+async def call(request: Request) -> Call:
+    """The dependency of every route. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE."""
+    request.state.media_type = V1
+    if request.method in _WITH_BODY:
+        check_content_type(request.headers.get("content-type"))
+    request.state.media_type = None
+    request.state.media_type = negotiate(request.headers.get("accept"))
+    return Call(request, services(request), request.state.media_type)
+
+
+Called = Annotated[Call, Depends(call)]
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def java_int(text: str) -> int:
+    """`Integer.parseInt`. Raises ROUTE_NOT_FOUND."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_INT)) and -_INT <= int(text) < _INT:
+        return int(text)
+    raise RegistryError("ROUTE_NOT_FOUND")

@@ -1,0 +1,75 @@
+"""Errors as answers: always `{"error_code":N,"message":"…"}` (registry-api.md §0.6, §2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from schemas.errors import ERRORS, BridgeError, ErrorRow
+from service.api.call import compact
+from service.api.media import V1
+from service.deps import services
+
+SEVEN: Final = 7
+_CODES_OF_7: Final = {40901: 409}
+_BY_STATUS: Final = {404: "ROUTE_NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+_METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+
+
+def install(app: FastAPI) -> None:
+    """Add the handlers of everything that can be raised."""
+    app.add_exception_handler(BridgeError, _bridge_error)
+    app.add_exception_handler(HTTPException, _routing_error)
+    app.add_exception_handler(RecursionError, _too_deep)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _bridge_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BridgeError)
+    media_type = getattr(request.state, "media_type", V1)
+    return _answer(request, error.row, error.detail, media_type)
+
+
+async def _routing_error(request: Request, error: Exception) -> Response:
+    """No such route, or not with this method: answered before any media type is known, so none is named."""
+    assert isinstance(error, HTTPException)
+    row = ERRORS[_BY_STATUS.get(error.status_code, "BAD_REQUEST")]
+    if row.code == "METHOD_NOT_ALLOWED":
+        allowed = ", ".join(allowed_methods(request))
+        if request.method == "OPTIONS":
+            return Response(allowed, headers={"Allow": allowed, "Content-Type": "text/plain"})
+        return _answer(request, row, row.template, None, {"Allow": allowed})
+    return _answer(request, row, row.template.format(details=error.detail), None)
+
+
+async def _too_deep(request: Request, error: Exception) -> Response:
+    """One schema's depth is bounded; a chain of references can still add up to more than Python walks."""
+    media_type = getattr(request.state, "media_type", V1)
+    return _answer(request, ERRORS["INVALID_SCHEMA"], "Schema is nested too deeply", media_type)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    """A defect of ours; Starlette logs the traceback."""
+    row = ERRORS["INTERNAL"]
+    return _answer(request, row, row.template, V1)
+
+
+def _answer(
+    request: Request, row: ErrorRow, message: str, media_type: str | None, headers: dict[str, str] | None = None
+) -> Response:
+    code = _CODES_OF_7.get(row.error_code, row.error_code) if services(request).profile == SEVEN else row.error_code
+    body = compact({"error_code": code, "message": message})
+    return Response(body, row.http, media_type=media_type, headers=headers)
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """The methods that some route takes for this path."""
+    allowed = []
+    for method in _METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
+            allowed += ["HEAD", "GET"] if method == "GET" else [method]
+    return [*allowed, "OPTIONS"]

@@ -1,0 +1,37 @@
+"""The composition root: settings → store → registry → routes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from service.api import compatibility, config, errors, health, root, schemas, subjects
+from service.api.paths import RawPaths
+from service.deps import Services
+from service.registry.core import Registry
+from service.settings import Settings
+from service.store import open_store
+
+ROUTERS = (root.router, health.router, subjects.router, schemas.router, compatibility.router, config.router)
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
+    settings = settings or Settings()
+    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    registry = Registry(store, settings.compatibility)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=lifespan)
+    app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
+    for router in ROUTERS:
+        app.include_router(router)
+    errors.install(app)
+    app.add_middleware(RawPaths)
+    return app

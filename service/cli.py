@@ -1,0 +1,97 @@
+"""The command line of the service."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import ValidationError
+
+from schemas.errors import SetupError
+from service.app import create_app
+from service.server import base_url, bind, server
+from service.settings import Settings, aliases_used
+
+CANNOT_START = 2
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
+StoreUrl = Annotated[
+    str | None, typer.Option(help="Where schemas are kept: sqlite:///PATH. [BRIDGE_STORE, sqlite:///registry.db]")
+]
+Profile = Annotated[
+    int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
+]
+
+
+@app.callback()
+def commands() -> None:
+    """A Confluent-compatible schema registry for TiCDC and Spark."""
+
+
+@app.command()
+def serve(host: Host = None, port: Port = None, store: StoreUrl = None, profile: Profile = None) -> None:
+    """Serve the registry until Ctrl-C or SIGTERM.
+
+    Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
+
+    Every option can come from the environment as BRIDGE_NAME; the names SCHEMA_REGISTRY_LISTENERS,
+    SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL and KARAPACE_HOST, _PORT, _COMPATIBILITY are understood too.
+    When it is ready, one line on stderr says where it listens.
+
+    Try it:  curl http://127.0.0.1:8081/subjects
+    """
+    given = {"host": host, "port": port, "store": store, "profile": profile}
+    explicit = {name: value for name, value in given.items() if value is not None}
+    try:
+        run(explicit)
+    except SetupError as error:
+        give_up(error.detail)
+    except ValidationError as error:
+        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+    except ValueError as error:
+        give_up(str(error))
+
+
+def run(explicit: dict[str, Any]) -> None:
+    """Start and serve. Raises SetupError or ValueError if it can't start."""
+    settings = Settings(**explicit)
+    logging.getLogger("service").setLevel(settings.log_level.upper())
+    for used in aliases_used(os.environ, explicit):
+        say(used)
+    listening = bind(settings.host, settings.port)
+    with listening:
+        service = create_app(settings)
+
+        def ready() -> None:
+            say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")
+
+        # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
+        signal.signal(signal.SIGTERM, stopped)
+        signal.signal(signal.SIGINT, stopped)
+        server(service, settings.log_level, ready).run(sockets=[listening])
+    say("stopped")
+
+
+def stopped(_number: int, _frame: FrameType | None) -> None:
+    """The signal has done its work already."""
+
+
+def say(text: str) -> None:
+    print(f"ticdc-bridge: {text}", file=sys.stderr, flush=True)
+
+
+def give_up(reason: str) -> NoReturn:
+    say(f"can't start: {reason}")
+    raise typer.Exit(CANNOT_START)
+
+
+def main() -> None:
+    app(prog_name="python -m service")

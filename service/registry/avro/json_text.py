@@ -1,0 +1,136 @@
+"""JSON as Avro's Java library reads and writes it: comments allowed, numbers in Java's notation.
+
+Source of the rules: registry-api.md §4 ("Canonical = Avro Java Schema.toString()").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from typing import Any, Final
+
+MAX_DEPTH: Final = 200
+"""Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""
+
+# What is never closed runs to the end, so that no text makes this search slow.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+# Java writes a double as a plain decimal in this range and with an exponent outside it.
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
+_FLOAT_DIGITS = 9
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"Unrecognized token '{name}'")
+
+
+def load(text: str) -> Any:
+    """Parse a schema text. Raises ValueError with a reason: not JSON, something after it, or nested too deeply."""
+    try:
+        value = _loads(text)
+    except ValueError:
+        if "/" not in text:
+            raise
+        value = _loads(_COMMENT.sub(lambda found: found[1] or " ", text))
+    if depth_exceeds(value, MAX_DEPTH):
+        raise ValueError(f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})")
+    return value
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})") from None
+
+
+def depth_exceeds(value: Any, limit: int) -> bool:
+    """Whether arrays and objects nest deeper than `limit`; walks level by level, so no depth can hurt it."""
+    level = [value]
+    for _ in range(limit + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        level = below
+        if not level:
+            return False
+    return True
+
+
+def dump(value: Any) -> str:
+    """Compact JSON with Java's numbers and Jackson's escapes, keys in the order given."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quote(value)
+        case int():
+            return str(value)
+        case float():
+            return java_double(value)
+        case dict():
+            return "{" + ",".join(f"{quote(key)}:{dump(item)}" for key, item in value.items()) + "}"
+        case _:
+            return "[" + ",".join(dump(item) for item in value) + "]"
+
+
+def quote(text: str) -> str:
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    if character >= "\ud800":
+        return "?"  # half of a pair: what Java's UTF-8 makes of it
+    return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def java_double(value: float) -> str:
+    """`Double.toString`: 1.0, 1.0E10, 1.0E-5. What overflowed prints as Jackson prints it, quoted."""
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return _java_notation(repr(value), abs(value))
+
+
+def java_float(value: float) -> str:
+    """`Float.toString`: the shortest digits that give the same 32-bit value."""
+    single = _rounded(value)
+    if math.isinf(single):
+        return java_double(single)
+    for digits in range(1, _FLOAT_DIGITS + 1):
+        text = f"{single:.{digits}g}"
+        if _rounded(float(text)) == single:
+            break
+    return _java_notation(repr(float(text)), abs(single))
+
+
+def _rounded(value: float) -> float:
+    """The nearest 32-bit value."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _java_notation(text: str, size: float) -> str:
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if size == 0 or (_PLAIN_FROM <= size < _PLAIN_TO and "e" not in digits):
+        return text
+    mantissa, _, exponent = digits.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    figures = (whole + fraction).strip("0")
+    if len(figures) == 1:  # Java never writes fewer than two digits, so it may choose the second better
+        two, _, power = f"{size:.1e}".partition("e")
+        return f"{sign}{two}E{int(power)}"
+    scale = int(exponent or 0) + len(whole) - 1 - leading
+    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{scale}"

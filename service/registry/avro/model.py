@@ -1,0 +1,106 @@
+"""An Avro schema as a tree of nodes.
+
+A named type is one object however often it is used, so recursion is a cycle in the tree. Nodes compare by identity:
+the compatibility check remembers pairs of nodes, as Java's does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+class _Missing:
+    """The default of a field that has none (`null` is a default)."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written."""
+
+    kind: str
+    props: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+
+@dataclass(eq=False, slots=True)
+class Primitive(Node):
+    pass
+
+
+@dataclass(eq=False, slots=True)
+class Array(Node):
+    items: Node
+
+
+@dataclass(eq=False, slots=True)
+class Map(Node):
+    values: Node
+
+
+@dataclass(eq=False, slots=True)
+class Union(Node):
+    branches: list[Node]
+
+
+@dataclass(eq=False, slots=True)
+class Named(Node):
+    """`aliases` are full names. `fullname` of a type without namespace is its name."""
+
+    name: str
+    namespace: str = ""
+    doc: str | None = None
+    aliases: list[str] = field(default_factory=list)
+
+    @property
+    def fullname(self) -> str:
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+
+@dataclass(eq=False, slots=True)
+class Field:
+    name: str
+    type: Node
+    doc: str | None = None
+    default: Any = MISSING
+    order: str = "ascending"
+    aliases: list[str] = field(default_factory=list)
+    props: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Record(Named):
+    fields: list[Field] = field(default_factory=list)
+    is_error: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Enum(Named):
+    symbols: list[str] = field(default_factory=list)
+    default: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Fixed(Named):
+    size: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Pending(Node):
+    """A name used before its definition; gone once the parser is done."""
+
+    fullname: str
+
+
+def union_name(node: Node) -> str:
+    """What must be unique within a union: the full name of a named type, else the type."""
+    if isinstance(node, Named | Pending):
+        return node.fullname
+    return node.kind

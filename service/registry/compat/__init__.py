@@ -1,0 +1,83 @@
+"""Compatibility levels: in which direction, and against how many versions (registry-api.md §6).
+
+The differences between two schemas belong to the schema type (`compat.avro`); putting them together into Confluent's
+messages is the same for all types and is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    name: str
+    backward: bool
+    forward: bool
+    transitive: bool
+
+
+LEVELS: Final = {
+    level.name: level
+    for level in (
+        Level("NONE", False, False, False),
+        Level("BACKWARD", True, False, False),
+        Level("BACKWARD_TRANSITIVE", True, False, True),
+        Level("FORWARD", False, True, False),
+        Level("FORWARD_TRANSITIVE", False, True, True),
+        Level("FULL", True, True, False),
+        Level("FULL_TRANSITIVE", True, True, True),
+    )
+}
+
+_SHOWN_SCHEMA = 10240
+
+
+class Comparable(Protocol):
+    """A parsed schema of any type."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        """Why data written with `writer` can't be read with this schema; [] when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """An earlier version to compare with."""
+
+    version: int
+    schema: Comparable
+
+
+def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False) -> list[str]:
+    """Messages why `new` may not follow `olds` (oldest first); [] when it may.
+
+    A transitive level looks at all, newest first, and stops at the first that fails; any other at the newest only.
+    """
+    if not (level.backward or level.forward) or not olds:
+        return []
+    for old in reversed(olds) if level.transitive else olds[-1:]:
+        messages = _against(new, old, level)
+        if messages:
+            trailer = f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
+            return [*messages, trailer]
+    return []
+
+
+def _against(new: Comparable, old: Old, level: Level) -> list[str]:
+    about_old = [f"{{oldSchemaVersion: {old.version}}}", f"{{oldSchema: {_shown(old.schema.text)}}}"]
+    if new.kind != old.schema.kind:
+        return ["Incompatible because of different schema type", *about_old]
+    forward = old.schema.differences(new, "old", "new") if level.forward else []
+    backward = new.differences(old.schema, "new", "old") if level.backward else []
+    # Confluent names the old schema after backward failures only, except where the level has no backward part.
+    return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
+
+
+def _shown(text: str) -> str:
+    return f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"

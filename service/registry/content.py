@@ -1,0 +1,86 @@
+"""From what a client sent to what is stored: references resolved, text made canonical, identity taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.errors import RegistryError
+from service.registry.core import Registry
+from service.registry.identity import guid, identity
+from service.registry.kinds import Parsed
+from service.registry.model import Content, NewSchema, Reference
+from service.registry.ports import Reader
+
+_SHOWN_TEXT = 10240
+_MAX_REFERENCED = 1000
+
+
+def understand(
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool
+) -> tuple[Parsed, Content]:
+    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5)."""
+    references = tuple(latest_resolved(tx, reference) for reference in new.references)
+    try:
+        texts = referenced_texts(tx, references)
+        parsed = registry.parse(new.kind, new.text, texts)
+        text = parsed.normalized() if normalize else parsed.text
+    except ValueError as error:
+        raise invalid(subject, new, str(error)) from None
+    if normalize:
+        references = tuple(sorted(set(references), key=lambda one: one.name))
+    content = Content(identity(text, references, new.metadata), text, new.kind, references, new.metadata)
+    return parsed, content
+
+
+def stored_schema(registry: Registry, tx: Reader, content: Content) -> Parsed:
+    """The parsed form of what is in the store already; read leniently, as Confluent does."""
+    return registry.parse(content.kind, content.text, referenced_texts(tx, content.references), strict=False)
+
+
+def latest_resolved(tx: Reader, reference: Reference) -> Reference:
+    """Version -1 of a reference means the latest and is stored as its number."""
+    if reference.version == -1 and reference.subject:
+        latest = tx.latest(reference.subject)
+        if latest is not None:
+            return replace(reference, version=latest.version)
+    return reference
+
+
+def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[str, ...]:
+    """The texts of all references, each after those it needs. Raises ValueError for one that is not there."""
+    texts: dict[tuple[str, int], str] = {}
+    waiting = [(reference, False) for reference in reversed(references)]
+    for _ in range(_MAX_REFERENCED):
+        if not waiting:
+            return tuple(texts.values())
+        reference, ready = waiting.pop()
+        if not reference.name or not reference.subject or reference.version is None:
+            raise ValueError(f"Invalid reference: {reference.shown()}")
+        key = (reference.subject, reference.version)
+        if key in texts:
+            continue
+        found = tx.version(*key)
+        if found is None or (found.deleted and not ready):
+            raise ValueError(f'No schema reference found for subject "{key[0]}" and version {key[1]}')
+        if ready:
+            texts[key] = found.content.text
+        else:
+            waiting.append((reference, True))
+            waiting += [(inner, False) for inner in reversed(found.content.references)]
+    raise ValueError(f"More than {_MAX_REFERENCED} references")
+
+
+def invalid(subject: str, new: NewSchema, reason: str) -> RegistryError:
+    """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
+    text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
+    references = "[" + ", ".join(reference.shown() for reference in new.references) + "]"
+    shown = (
+        f"{{subject={subject},version=null,id=null,guid={guid(identity(new.text, new.references, new.metadata))},"
+        f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
+        "schemaTags=null,ts=null,deleted=null}"
+    )
+    details = (
+        f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "
+        f"with refs {references} of type {new.kind}, details: {reason}"
+    )
+    return RegistryError("INVALID_SCHEMA", details=details)

@@ -1,0 +1,32 @@
+"""The MD5 that decides whether two schemas are one, and the GUID made of it (registry-api.md §4.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from uuid import UUID
+
+from service.registry.model import Metadata, Reference
+
+_PRESENT = b"\x01"
+
+
+def identity(text: str, references: Sequence[Reference] = (), metadata: Metadata | None = None) -> bytes:
+    """MD5 over the canonical text, the references and the metadata. The schema type is not part of it."""
+    digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False)
+    for reference in references:
+        version = reference.version or 0
+        digest.update(f"{reference.name}{reference.subject or ''}".encode("utf-8", "replace"))
+        digest.update(version.to_bytes(4, "big", signed=True))
+    if metadata is not None:
+        digest.update(_PRESENT)
+        for path, tags in sorted(metadata.get("tags", {}).items()):
+            digest.update("".join([path, *sorted(tags)]).encode("utf-8", "replace"))
+        for key, value in sorted(metadata.get("properties", {}).items()):
+            digest.update(f"{key}{value}".encode("utf-8", "replace"))
+        digest.update("".join(sorted(metadata.get("sensitive", ()))).encode("utf-8", "replace"))
+    return digest.digest()
+
+
+def guid(identity_: bytes) -> str:
+    return str(UUID(bytes=identity_))

@@ -1,0 +1,78 @@
+"""The schema types. A new type is a class with the methods of `Parsed` and a row in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, cast
+
+from service.registry.avro.canonical import canonical, normalized
+from service.registry.avro.model import Array, Map, Named, Node, Record, Union
+from service.registry.avro.parse import parse
+from service.registry.compat import Comparable
+from service.registry.compat.avro import AmbiguousAlias, incompatibilities
+
+
+class Parsed(Comparable, Protocol):
+    """A schema that was understood; `text` (of Comparable) is its canonical form."""
+
+    def normalized(self) -> str: ...
+    def resolved(self) -> str:
+        """The canonical text with references written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    node: Node
+    known: frozenset[str] = frozenset()
+    kind: str = "AVRO"
+    text: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", canonical(self.node, self.known))
+
+    def normalized(self) -> str:
+        return normalized(self.node, self.known)
+
+    def resolved(self) -> str:
+        return canonical(self.node)
+
+    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        try:
+            found = incompatibilities(self.node, cast(AvroSchema, writer).node)
+        except AmbiguousAlias as error:
+            return [f"Unexpected exception during compatibility check: {error}"]
+        return [one.message(reader_word, writer_word) for one in found]
+
+
+def parse_avro(text: str, referenced: Sequence[str], strict: bool) -> AvroSchema:
+    """Parse an Avro schema; `referenced` are the texts it refers to, each after those it needs itself.
+
+    Raises ValueError with the reason.
+    """
+    known: dict[str, Named] = {}
+    for one in referenced:
+        collect(parse(one, known, strict=False), known)
+    return AvroSchema(parse(text, known, strict=strict), frozenset(known))
+
+
+def collect(node: Node, into: dict[str, Named]) -> None:
+    """Add every named type of a tree by its full name."""
+    match node:
+        case Array():
+            collect(node.items, into)
+        case Map():
+            collect(node.values, into)
+        case Union():
+            for branch in node.branches:
+                collect(branch, into)
+        case Named() if node.fullname not in into:
+            into[node.fullname] = node
+            for inner in node.fields if isinstance(node, Record) else ():
+                collect(inner.type, into)
+
+
+KINDS: Final[dict[str, Callable[[str, Sequence[str], bool], Parsed]]] = {"AVRO": parse_avro}
+
+NOT_YET: Final = ("JSON", "PROTOBUF")
+"""Types of Confluent's that are not there yet; refused with a text that says so."""

@@ -1,0 +1,88 @@
+"""What the rules need from a store. Any store that keeps these promises will do (checks: tests/service/test_store.py).
+
+A transaction sees one state of the store. A write transaction is alone: nobody else writes until it ends, so a rule may
+look first and write after. Leaving the block normally makes the writes durable before it returns; an exception undoes
+them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from service.registry.model import Content, Stored, VersionRow
+
+
+class Reader(Protocol):
+    def version(self, subject: str, version: int) -> Stored | None:
+        """A version, soft-deleted or not."""
+
+    def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
+        """The highest version; soft-deleted ones count only with `deleted`."""
+
+    def by_identity(self, subject: str, identity: bytes, *, deleted: bool = False) -> Stored | None:
+        """The highest version of the subject with this content."""
+
+    def versions(self, subject: str) -> list[VersionRow]:
+        """All versions, soft-deleted ones too, ascending."""
+
+    def live(self, subject: str) -> list[Stored]:
+        """All undeleted versions with their schemas, ascending."""
+
+    def holders(self, context: str, schema_id: int) -> list[Stored]:
+        """All versions, of any subject, with this id, in the order they were registered."""
+
+    def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
+        """All versions of the subjects that start with `prefix`, ordered by subject and version."""
+
+    def subjects(self) -> list[tuple[str, bool]]:
+        """All subjects in order, each with whether it has an undeleted version."""
+
+    def id_of(self, context: str, identity: bytes) -> int | None:
+        """The id this content has in the context."""
+
+    def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
+        """Every (context, id) of this content."""
+
+    def max_id(self, context: str) -> int:
+        """The highest id ever handed out; 0 if none."""
+
+    def referrers(self, subject: str, version: int) -> list[VersionRow]:
+        """The versions that refer to this version, soft-deleted ones too."""
+
+    def has_references(self, subject: str) -> bool:
+        """Whether any version of the subject refers to another subject."""
+
+    def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The configs stored for those of `scopes` that have one."""
+
+
+class Writer(Reader, Protocol):
+    def new_id(self, context: str) -> int:
+        """The next id; never one that was handed out before, even if its schema is gone."""
+
+    def put_schema(self, context: str, schema_id: int, content: Content) -> None: ...
+
+    def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
+        """Add a version; `content.references` become findable by `referrers`."""
+
+    def soft_delete(self, subject: str, versions: Iterable[int]) -> None: ...
+
+    def remove(self, subject: str, versions: Iterable[int]) -> None:
+        """Forget versions, and every schema that no version holds any more."""
+
+    def put_config(self, scope: str, config: dict[str, Any]) -> None: ...
+
+    def drop_config(self, scope: str) -> None: ...
+
+
+class Store(Protocol):
+    def read(self) -> AbstractContextManager[Reader]: ...
+
+    def write(self) -> AbstractContextManager[Writer]: ...
+
+    def check(self) -> None:
+        """Raise BridgeError if the store can't be used now."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,133 @@
+"""Subjects and their versions: listing, reading, deleting (registry-api.md §3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemas.errors import RegistryError
+from service.registry.core import Registry
+from service.registry.model import DEFAULT_CONTEXT, Stored, VersionRow, context_of
+from service.registry.naming import LATEST
+from service.registry.ports import Reader, Writer
+
+ALL_CONTEXTS = ":*:"
+
+
+def matches(subject: str, prefix: str) -> bool:
+    """`:*:foo` looks in every context, `:.ctx:foo` in one, an unqualified prefix in the default context."""
+    context = context_of(subject)
+    if prefix.startswith(ALL_CONTEXTS):
+        name = subject if context == DEFAULT_CONTEXT else subject[len(context) + 2 :]
+        return name.startswith(prefix[len(ALL_CONTEXTS) :])
+    if prefix.startswith(":.:"):
+        prefix = prefix[3:]
+    if prefix.startswith(":."):
+        return subject.startswith(prefix)
+    return context == DEFAULT_CONTEXT and subject.startswith(prefix)
+
+
+def list_subjects(
+    registry: Registry, *, prefix: str = ALL_CONTEXTS, deleted: bool = False, deleted_only: bool = False
+) -> list[str]:
+    """Sorted names; `deleted` adds those with soft-deleted versions only, `deleted_only` gives just those."""
+    with registry.store.read() as tx:
+        found = tx.subjects()
+    return [name for name, live in found if matches(name, prefix) and ((not live) if deleted_only else live or deleted)]
+
+
+def list_versions(
+    registry: Registry, subject: str, *, deleted: bool = False, deleted_only: bool = False, negative: bool = False
+) -> list[int]:
+    """Version numbers, ascending. `negative` adds soft-deleted ones with a minus sign. Raises SUBJECT_NOT_FOUND."""
+    with registry.store.read() as tx:
+        rows = tx.versions(subject)
+    if not any(not row.deleted or deleted or deleted_only or negative for row in rows):
+        raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+    if deleted_only:
+        return [row.version for row in rows if row.deleted]
+    if negative:
+        return [-row.version if row.deleted else row.version for row in rows]
+    return [row.version for row in rows if deleted or not row.deleted]
+
+
+def get_version(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> Stored:
+    """One version, or the latest. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+    with registry.store.read() as tx:
+        return existing(tx, subject, version, deleted=deleted)
+
+
+def existing(tx: Reader, subject: str, version: int, *, deleted: bool = False) -> Stored:
+    found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
+    if found is not None and (deleted or not found.deleted):
+        return found
+    if tx.latest(subject, deleted=deleted) is None:
+        raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+    raise RegistryError("VERSION_NOT_FOUND", version=version)
+
+
+def referenced_by(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
+    """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+    with registry.store.read() as tx:
+        found = existing(tx, subject, version, deleted=True)
+        rows = tx.referrers(subject, found.version)
+    return sorted({row.id for row in rows if deleted or not row.deleted})
+
+
+def delete_subject(registry: Registry, subject: str, *, permanent: bool = False) -> list[int]:
+    """Delete all versions, softly or (second step) for good; the numbers that went.
+
+    Raises SUBJECT_NOT_FOUND, SUBJECT_SOFT_DELETED, SUBJECT_NOT_SOFT_DELETED, REFERENCED.
+    """
+    with registry.store.write() as tx:
+        rows = tx.versions(subject)
+        live = [row for row in rows if not row.deleted]
+        if not rows:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        if permanent and live:
+            raise RegistryError("SUBJECT_NOT_SOFT_DELETED", subject=subject)
+        if not permanent and not live:
+            raise RegistryError("SUBJECT_SOFT_DELETED", subject=subject)
+        going = rows if permanent else live
+        refuse_referenced(tx, going, permanent=permanent)
+        remove(tx, subject, going, permanent=permanent)
+    return [row.version for row in going]
+
+
+def delete_version(registry: Registry, subject: str, version: int, *, permanent: bool = False) -> int:
+    """Delete one version, softly or (second step) for good; its number.
+
+    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, VERSION_SOFT_DELETED, VERSION_NOT_SOFT_DELETED, REFERENCED.
+    """
+    with registry.store.write() as tx:
+        rows = {row.version: row for row in tx.versions(subject)}
+        if not rows:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        if version == LATEST:
+            version = max((row.version for row in rows.values() if not row.deleted), default=LATEST)
+        row = rows.get(version)
+        if row is None:
+            raise RegistryError("VERSION_NOT_FOUND", version=version)
+        if permanent and not row.deleted:
+            raise RegistryError("VERSION_NOT_SOFT_DELETED", subject=subject, version=version)
+        if not permanent and row.deleted:
+            raise RegistryError("VERSION_SOFT_DELETED", subject=subject, version=version)
+        refuse_referenced(tx, [row], permanent=permanent)
+        remove(tx, subject, [row], permanent=permanent)
+    return version
+
+
+def refuse_referenced(tx: Reader, rows: Iterable[VersionRow], *, permanent: bool) -> None:
+    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (§4.8)."""
+    for row in rows:
+        if any(permanent or not referrer.deleted for referrer in tx.referrers(row.subject, row.version)):
+            raise RegistryError("REFERENCED", subject=row.subject, version=row.version)
+
+
+def remove(tx: Writer, subject: str, rows: list[VersionRow], *, permanent: bool) -> None:
+    versions = [row.version for row in rows]
+    if permanent:
+        tx.remove(subject, versions)
+        return
+    tx.soft_delete(subject, versions)
+    if tx.latest(subject) is None:  # the config goes with the last live version, as at Confluent
+        tx.drop_config(subject)

@@ -1,0 +1,66 @@
+"""Running the app with uvicorn on a socket that we bound ourselves, so that port 0 works and failures are clear."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from schemas.errors import SetupError
+
+_GRACE_SECONDS = 25
+_BACKLOG = 2048
+
+
+class Server(uvicorn.Server):
+    """Calls `on_ready` once requests are served."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_ready()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one. Raises SetupError, e.g. when the port is in use."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        # The protocol is named, because asyncio switches Nagle's delay off (40 ms an answer) only where it sees TCP.
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+        return listening
+    except OSError as error:
+        listening.close()
+        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def base_url(listening: socket.socket) -> str:
+    """Where clients reach a bound socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server(app: FastAPI, log_level: str, on_ready: Callable[[], None]) -> Server:
+    config = uvicorn.Config(
+        app,
+        log_level="warning" if log_level == "info" else log_level,  # its start-up lines are not ours
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        lifespan="on",
+        backlog=_BACKLOG,
+    )
+    return Server(config, on_ready)

@@ -1,0 +1,54 @@
+"""A real service on a free loopback port, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import http.client
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from service.app import create_app
+from service.server import base_url, bind, server
+from service.settings import Settings
+
+_START_SECONDS = 30
+
+
+@contextmanager
+def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
+    """Start the service and yield its base URL; stopped, with its store closed, at the end.
+
+    `store` is a store URL; None keeps the data in a folder that goes with the service. `settings` as in Settings.
+    The server is uvicorn in a thread of this process.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        url = store or f"sqlite:///{Path(folder) / 'registry.db'}"
+        listening = bind("127.0.0.1", 0)
+        ready = threading.Event()
+        running = server(create_app(Settings(store=url, **settings)), "warning", ready.set)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            if not ready.wait(_START_SECONDS):
+                raise RuntimeError("the service did not start")
+            _expect_empty_root(base_url(listening))
+            yield base_url(listening)
+        finally:
+            running.should_exit = True
+            thread.join(_START_SECONDS)
+            listening.close()
+
+
+def _expect_empty_root(url: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_START_SECONDS)
+    try:
+        connection.request("GET", "/")
+        body = connection.getresponse().read()
+    finally:
+        connection.close()
+    if body != b"{}":
+        raise RuntimeError(f"GET / answered {body!r}")

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.registry.core import Registry
+from service.store import SqlStore, open_store
+from service.testing import running_service
+from tests.service.support import Client, environment
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - environment().keys():
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """A client of a fresh service."""
+    with running_service() as url:
+        yield Client(url)
+
+
+@pytest.fixture(scope="module")
+def shared_client() -> Iterator[Client]:
+    """A client of one service for tests of a module that use subjects of their own."""
+    with running_service() as url:
+        yield Client(url)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    opened = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def registry(store: SqlStore) -> Registry:
+    return Registry(store)

@@ -1,0 +1,64 @@
+"""Where settings come from, and which wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from service.settings import Settings, aliases_used
+
+
+@pytest.mark.parametrize(
+    ("environ", "explicit", "expected"),
+    [
+        ({}, {}, {"host": "127.0.0.1", "port": 8081, "profile": 8, "compatibility": "BACKWARD"}),
+        ({"BRIDGE_PORT": "9", "BRIDGE_PROFILE": "7"}, {}, {"port": 9, "profile": 7}),
+        ({"BRIDGE_PORT": "9"}, {"port": 10}, {"port": 10}),
+        ({"SCHEMA_REGISTRY_LISTENERS": "https://x:1,http://0.0.0.0:8085"}, {}, {"host": "0.0.0.0", "port": 8085}),
+        ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8085", "BRIDGE_PORT": "9"}, {}, {"host": "0.0.0.0", "port": 9}),
+        ({"SCHEMA_REGISTRY_LISTENERS": "http://a:1"}, {"host": "b"}, {"host": "b", "port": 1}),
+        ({"SCHEMA_REGISTRY_HOST_NAME": "sr"}, {}, {"host": "127.0.0.1", "advertised_host": "sr"}),
+        ({"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "full"}, {}, {"compatibility": "FULL"}),
+        ({"KARAPACE_HOST": "h", "KARAPACE_PORT": "7", "KARAPACE_COMPATIBILITY": "NONE"}, {}, {"host": "h", "port": 7}),
+        ({"BRIDGE_LOG_LEVEL": "DEBUG"}, {}, {"log_level": "debug"}),
+    ],
+)
+def test_sources(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], explicit: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(**explicit)
+    assert {name: getattr(settings, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BRIDGE_PORT", "x"),
+        ("BRIDGE_PORT", "-1"),
+        ("BRIDGE_PROFILE", "9"),
+        ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
+        ("BRIDGE_MAX_BODY_BYTES", "1"),
+        ("SCHEMA_REGISTRY_LISTENERS", "https://only:1"),
+        ("KARAPACE_PORT", "x"),
+    ],
+)
+def test_values_that_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises((ValidationError, ValueError)):
+        Settings()
+
+
+def test_which_alias_decided() -> None:
+    environ = {
+        "KARAPACE_HOST": "h",
+        "KARAPACE_PORT": "1",
+        "SCHEMA_REGISTRY_LISTENERS": "http://a:2",
+        "BRIDGE_HOST": "b",
+    }
+    assert aliases_used(environ, {}) == ["SCHEMA_REGISTRY_LISTENERS sets port"]
+    assert aliases_used(environ, {"port": 3}) == []
+    assert aliases_used({}, {}) == []
