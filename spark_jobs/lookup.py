@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from schemas.errors import SetupError, WireError
 from schemas.wire.framing import SchemaId
@@ -102,6 +102,19 @@ def _same(schema: str) -> str:
         return json.dumps(json.loads(schema), sort_keys=True)
     except ValueError:
         return schema
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects, but takes no credentials to another host."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if followed is not None and followed.host != req.host:
+            followed.remove_header("Authorization")
+        return followed
+
+
+_OPENER = build_opener(_Redirects)
 
 
 class HttpSchemas:
@@ -212,7 +225,7 @@ class HttpSchemas:
     @staticmethod
     def _once(request: Request, timeout: float) -> tuple[int, bytes]:
         try:
-            with urlopen(request, timeout=timeout) as response:
+            with _OPENER.open(request, timeout=timeout) as response:
                 return response.status, response.read()
         except HTTPError as error:
             with error:

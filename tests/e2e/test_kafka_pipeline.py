@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -159,6 +161,39 @@ def test_streaming_transcode_to_a_debezium_topic(
         got[message.headers].append((message.key, message.value))
     assert len(got) == len(shop.messages())
     assert got == want
+
+
+def test_command_line_reads_and_writes_topics(
+    kafka: Kafka, registry: str, produced: list[Message], tmp_path: Path
+) -> None:
+    """From a topic and into a topic, in-process and in Spark: the same lines, messages and dead letters."""
+    words = ["--bootstrap-servers", kafka.bootstrap_servers, "--registry", registry, "--in", f"kafka:{ORDERS}"]
+    settings = {"bootstrap.servers": kafka.bootstrap_servers}
+    options = tmp_path / "options.json"
+    options.write_text(json.dumps(shop.DEBEZIUM_OPTIONS))
+    lines, written = [], []
+    for name, more in (("plain", []), ("spark", ["--spark", "--master", "local[2]"])):
+        out, dead = kafka.create_topic(f"out_{name}", 2), kafka.create_topic(f"dead_{name}", 1)
+        place = tmp_path / f"{name}.jsonl"
+        runs = (
+            ["decode", "--format", "avro", *words, "--out", str(place), *more],
+            ["transcode", "--from", "avro", "--to", "debezium", *words, "--time-zone", shop.ZONE, "--to-options",
+             str(options), "--out", f"kafka:{out}", "--dead-letter", f"kafka:{dead}", *more],
+        )  # fmt: skip
+        for run in runs:
+            done = subprocess.run(
+                [sys.executable, "-m", "spark_jobs", *run], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 1, done.stderr
+            assert "errors 1 (TRUNCATED 1)" in done.stderr
+        lines.append(place.read_bytes())
+        written.append([(m.partition, m.key, m.value, m.headers) for m in read_topic(out, settings)])
+        (letter,) = read_topic(dead, settings)
+        assert (letter.key, letter.value) == (b"poison", b"\x00\x00\x00\x00\x04cut")
+        assert dict(letter.headers)["bridge.reason"] == b"TRUNCATED"
+    assert lines[0] == lines[1]
+    assert written[0] == written[1]
+    assert len(written[0]) == sum(m.topic == ORDERS for m in produced) - 1
 
 
 def test_debezium_decodes_to_the_same_rows(produced: list[Message]) -> None:
