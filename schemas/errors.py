@@ -114,7 +114,6 @@ _ROWS = (
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
-    ErrorRow("TABLE_UNKNOWN", 422, 0, "{details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),

@@ -54,6 +54,8 @@ def decode(
         Options.of({}, time_zone=time_zone, on_lossy="flag"),
         Definitions.read(Path(ddl)) if ddl else None,
     )
+    if check not in ("exact", "header"):
+        raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
     frame = kafka_columns(messages)
     if table is None:
         return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
