@@ -17,6 +17,9 @@ Op = Literal["c", "u", "d", "r"]
 _LOGICAL_BITS = 18
 
 
+MAX_TSO = (1 << 63) - 1
+
+
 def tso_physical_ms(tso: int) -> int:
     """Milliseconds since the Unix epoch of a TSO."""
     return tso >> _LOGICAL_BITS
@@ -47,7 +50,8 @@ class RowChange:
     before/after hold the columns that the message carries, and only these. `table` describes their types: a table
     version where one is known (then `table_version` is its commit_ts), else what the message or its schema tells.
     zone: time zone of TIMESTAMP text in this event. flags: what could not be known (plain-form.md).
-    extra: what one format carries beyond the row, used only to write that format again.
+    extra: what one format carries beyond the row, used only to write that format again. key_only: a delete of which
+    the message has nothing but the key.
     """
 
     format: str
@@ -62,6 +66,12 @@ class RowChange:
     table_version: int | None = None
     flags: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
+    key_only: bool = False
+
+    def flag(self, name: str) -> None:
+        """Adds a flag, once."""
+        if name not in self.flags:
+            self.flags.append(name)
 
     @property
     def db(self) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from schemas.table import TableId, TableVersion
-from schemas.wire.framing import SchemaId
+
+SchemaId = int | str
+"""A Confluent id, or a Glue UUID as text."""
 
 
 class SchemaSource(Protocol):

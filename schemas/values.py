@@ -23,6 +23,7 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)\Z", re.ASCII)
 _DATETIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?\Z", re.ASCII)
 _TIME = re.compile(r"(-?)(\d\d\d?):(\d\d):(\d\d)(?:\.(\d{1,6}))?\Z", re.ASCII)
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})\Z", re.ASCII)
+_REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,65}(?:\.\d{1,65})?\Z", re.ASCII)
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)\Z", re.ASCII)
 ZERO_TIMESTAMP = "0000-00-00 00:00:00"
@@ -34,6 +35,25 @@ def integer(text: str) -> int:
     if not _INTEGER.match(text):
         raise ValueError(f"{text[:40]!r} is not an integer")
     return int(text)
+
+
+def real(text: str) -> float:
+    """Number text → float. ValueError for what only Python takes for one ("nan", "1_0", " 1"), and for infinity."""
+    if not _REAL.match(text):
+        raise ValueError(f"{text[:40]!r} is not a number")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is beyond a double")
+    return number
+
+
+def json_double(text: str) -> int | float:
+    """A number as a JSON writer in Go sees it: a float64, without a fraction where it has none."""
+    number = real(text)
+    if not number.is_integer() or abs(number) >= 1e21 or (not number and text.startswith("-")):
+        return number
+    # The shortest digits, padded with zeros: 2^64-1 is written 18446744073709552000.
+    return int(Decimal(repr(number)))
 
 
 def double_text(value: float) -> str:
@@ -101,7 +121,10 @@ def unscaled_decimal(text: str, precision: int, scale: int) -> int:
 
 def plain_decimal(text: str, scale: int | None) -> str:
     """A JSON number's text → plain notation; with `scale`, padded to it. ValueError if digits would have to go."""
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        raise ValueError(f"{text[:40]} is no DECIMAL") from None
     if not number.is_finite() or number.adjusted() > 400 or number.as_tuple().exponent < -400:  # type: ignore[operator]
         raise ValueError(f"{text[:40]} is no DECIMAL")
     sign, digits, exponent = number.as_tuple()
@@ -126,6 +149,19 @@ def check_decimal(text: str) -> None:
 def survives_double(text: str) -> bool:
     """True when a DECIMAL can be read back exactly from the shortest text of its float64 (types.md §3)."""
     return Decimal(repr(float(text))) == Decimal(text)
+
+
+def check_range(number: int, bits: int, unsigned: bool) -> None:
+    """ValueError unless an integer type of so many bits holds the number."""
+    low, high = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << bits - 1)
+    if not low <= number < high:
+        raise ValueError(f"{number} does not fit {'an unsigned' if unsigned else 'a'} {bits}-bit integer")
+
+
+def check_year(number: int) -> None:
+    """ValueError unless it is a YEAR: 0 or 1901 to 2155."""
+    if number and not 1901 <= number <= 2155:
+        raise ValueError(f"{number} is no YEAR")
 
 
 # ---- bytes and bits

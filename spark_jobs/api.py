@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.errors import SetupError
+from schemas.options import Options
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from schemas.wire.options import Options
 from spark_jobs.codec import Side
 from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
 from spark_jobs.definitions import Definitions

@@ -10,17 +10,19 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
 from schemas.errors import BridgeError, SetupError
+from schemas.options import Options
 from schemas.wire import FORMATS
-from schemas.wire.options import Options
 from spark_jobs import jobs
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
-from spark_jobs.endpoints import DeadLetters, KafkaClient, line_sink, message_sink, source
+from spark_jobs.endpoints import DeadLetters, KafkaClient, different_files, line_sink, message_sink, source
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.progress import tracked
 from spark_jobs.summary import Summary
@@ -137,6 +139,11 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception:
+        # Exit code 1 means "done": a defect of ours must not look like that.
+        traceback.print_exc()
+        print("internal error: please report it with the text above; the output is not complete", file=sys.stderr)
+        return 2
     print("\n".join(f"{args.command}: {line}" for line in summary.lines()), file=sys.stderr)
     return summary.exit_code
 
@@ -144,6 +151,7 @@ def main(argv: list[str] | None = None) -> int:
 def _decode(args: argparse.Namespace) -> Summary:
     read = read_side(args, "flag")
     kafka = KafkaClient(args.bootstrap_servers, args.kafka_config, _offset(args.from_offset))
+    different_files({"--in": args.source, "--out": args.out, "--dead-letter": args.dead_letter})
     dead = DeadLetters(args.dead_letter, kafka) if args.dead_letter else None
     out = line_sink(args.out)
     if args.spark:
@@ -161,6 +169,7 @@ def _transcode(args: argparse.Namespace) -> Summary:
         place = "transcode.dead.jsonl"
     else:
         place = args.dead_letter or f"{args.out.removeprefix('kafka:')}.dead.jsonl"
+    different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
     dead, out = DeadLetters(place, kafka), message_sink(args.out, kafka)
     if args.spark:
         from spark_jobs import spark_run
@@ -174,8 +183,8 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
     given = _options_file(args.from_options)
     zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
-    if zone is None and FORMATS[args.format].zone is None and args.command == "transcode":
-        print("warning: --time-zone is not given; TIMESTAMP text is taken as UTC", file=sys.stderr)
+    if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
+        print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
 
@@ -213,11 +222,10 @@ def _offset(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    factor = {"m": 60.0, "s": 1.0}.get(text[-1:], 1.0)
-    try:
-        return float(text.rstrip("sm")) * factor
-    except ValueError:
-        raise SetupError("USAGE", details=f"--registry-wait {text}: seconds are needed, such as 5s or 10m") from None
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", text)
+    if not found:
+        raise SetupError("USAGE", details=f"--registry-wait {text}: 5s, 500ms or 10m is needed")
+    return float(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[found[2]]
 
 
 def _options_file(path: Path | None) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from schemas.errors import WireError
 from schemas.event import Event, Message, Watermark
+from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.wire import format_named
 from schemas.wire.base import Context, Decoder, Encoder
-from schemas.wire.options import Options
 from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import Schemas
 from spark_jobs.summary import kind_of

@@ -27,9 +27,9 @@ class Definitions:
         self._by_id: dict[TableId, list[TableVersion]] = {}
         for version in sorted(versions, key=lambda v: v.commit_ts):
             self._by_id.setdefault(version.table.id, []).append(version)
-        self._by_avro: dict[TableId, list[TableVersion]] = {}
-        for id_, found in self._by_id.items():
-            self._by_avro.setdefault(_avro_id(id_), []).extend(found)
+        self._by_avro: dict[TableId, list[TableId]] = {}
+        for id_ in self._by_id:
+            self._by_avro.setdefault(_avro_id(id_), []).append(id_)
 
     @classmethod
     def read(cls, path: Path) -> Definitions:
@@ -39,7 +39,7 @@ class Definitions:
             return cls([_version(step) for step in meta["steps"] if _is_table(step)])
         except OSError as error:
             raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             details = (
                 f"--ddl {path}: only a golden's meta.json can be read so far; DDL text needs the parser of a later part"
             )
@@ -49,18 +49,16 @@ class Definitions:
         return _newest_before(self._by_id.get(table, []), commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        found = self._by_avro.get(table, [])
-        if commit_ts is None:
-            # Without a commit_ts the columns tell the version; those of a key-only delete are among a version's.
-            # Where they fit versions that differ, none of them is taken: the registered schema is what is known.
-            same = [v for v in found if columns == tuple(sanitise_name(c.name) for c in v.table.columns)]
-            found = same or [v for v in found if set(columns) <= {sanitise_name(c.name) for c in v.table.columns}]
-            if len({v.table for v in found}) > 1:
-                return None
-        version = _newest_before(found, commit_ts)
-        if version is None or not set(columns) <= {sanitise_name(c.name) for c in version.table.columns}:
-            return None
-        return version
+        found: list[TableVersion] = []
+        for id_ in self._by_avro.get(table, []):
+            versions = self._by_id[id_]
+            # Without a commit_ts any version can be meant.
+            found += versions if commit_ts is None else filter(None, [_newest_before(versions, commit_ts)])
+        # The columns tell which: all of a version's, or (a key-only delete) some of them. Where they fit versions that
+        # differ, or two tables that Avro calls the same, none is taken: the registered schema is what is known.
+        names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
+        same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
+        return same[-1] if len({v.table for v in same}) == 1 else None
 
 
 def _is_table(step: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import SetupError
-from schemas.wire.framing import SchemaId
+from schemas.ports import SchemaId
 from spark_jobs.lookup import FileSchemas, HttpSchemas
 from spark_jobs.messages import LineWriter
 from spark_jobs.summary import Summary

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from spark_jobs.dead_letter import dead_letter, dead_letter_line
-from spark_jobs.messages import LineWriter, ParquetWriter, message_line, read_messages
+from spark_jobs.messages import LineWriter, ParquetWriter, message_line, part_of, read_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +91,41 @@ class DeadLetters:
 
     def __init__(self, place: str, kafka: KafkaClient) -> None:
         self.place, self._kafka = place, kafka
-        self._topic: Sink | None = message_sink(place, kafka) if topic_of(place) else None
+        self._is_file = topic_of(place) is None and place != "-"
+        self._sink: Sink | None = None if self._is_file else message_sink(place, kafka)
         self._lines: LineWriter | None = None
+        if self._is_file:
+            part_of(Path(place))
 
     def write(self, error: WireError, origin: Message) -> None:
-        if self._topic is not None:
-            self._topic.write(dead_letter(error, origin))
+        if self._is_file and not self.place.endswith(".parquet"):
+            self._lines = self._lines or LineWriter(Path(self.place))
+            self._lines.write(dead_letter_line(error, origin))
             return
-        if self._lines is None:
-            self._lines = LineWriter(sys.stdout if self.place == "-" else Path(self.place))
-        self._lines.write(dead_letter_line(error, origin))
+        self._sink = self._sink or message_sink(self.place, self._kafka)
+        self._sink.write(dead_letter(error, origin))
 
     def close(self) -> None:
         """Complete. Without dead letters an older file of that name goes, so that none is taken for this run's."""
-        for sink in (self._topic, self._lines):
-            if sink is not None:
-                sink.close()
-        if self._topic is None and self._lines is None and self.place != "-":
+        written = [sink for sink in (self._sink, self._lines) if sink is not None]
+        for sink in written:
+            sink.close()
+        if self._is_file and not written:
             Path(self.place).unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        for sink in (self._topic, self._lines):
+        for sink in (self._sink, self._lines):
             if sink is not None:
                 sink.abandon()
+
+
+def different_files(places: dict[str, str | None]) -> None:
+    """SetupError USAGE when two of the places (by their option) are one file."""
+    seen: dict[Path, str] = {}
+    for option, place in places.items():
+        if place is None or place == "-" or topic_of(place) is not None:
+            continue
+        path = Path(place).resolve()
+        if path in seen:
+            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same file: {place}")
+        seen[path] = option

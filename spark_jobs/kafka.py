@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas.errors import SetupError
 from schemas.event import Message
 
+T = TypeVar("T", Consumer, Producer)
 _TIMEOUT = 10.0
 _NO_TIMESTAMP = 0
 
@@ -27,6 +28,8 @@ def client_settings(servers: str | None, config_file: Path | None) -> dict[str, 
             lines = config_file.read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise SetupError("USAGE", details=f"--kafka-config {config_file}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise SetupError("USAGE", details=f"--kafka-config {config_file}: not UTF-8 text") from error
         for number, line in enumerate(lines, 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 name, equals, value = line.partition("=")
@@ -44,6 +47,15 @@ def _quiet(error: KafkaError) -> None:
     """Connection trouble is told once, by the call that fails; librdkafka would print every attempt."""
 
 
+def _client(kind: type[T], config: dict[str, Any]) -> T:
+    """A client. SetupError USAGE for settings that librdkafka does not take."""
+    try:
+        return kind(config)
+    except (KafkaException, ValueError, TypeError) as error:
+        told = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        raise SetupError("USAGE", details=f"Kafka settings: {told}") from error
+
+
 def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:
     """The topic's messages in the order partition, offset, up to the high watermarks seen at the start.
 
@@ -55,7 +67,7 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
         "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "earliest",
         "enable.partition.eof": False, **settings, "error_cb": _quiet, "log_level": 0,
     }  # fmt: skip
-    consumer = Consumer(config)
+    consumer = _client(Consumer, config)
     servers = settings["bootstrap.servers"]
     try:
         ends = {
@@ -114,7 +126,7 @@ class TopicWriter:
             "enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **settings,
             "error_cb": _quiet, "log_level": 0,
         }  # fmt: skip
-        self._producer = Producer(config)
+        self._producer = _client(Producer, config)
         self._topic = topic
         self._partitions: dict[str, int] = {}
         self._failed: KafkaError | None = None
@@ -138,6 +150,9 @@ class TopicWriter:
                 break
             except BufferError:
                 self._producer.poll(0.5)
+            except KafkaException as error:
+                details = f"topic {topic}: {error.args[0]}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details) from error
         self._producer.poll(0)
         self._check()
 

@@ -7,15 +7,17 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from schemas.errors import SetupError, WireError
-from schemas.wire.framing import SchemaId
+from schemas.ports import SchemaId
 
+T = TypeVar("T")
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -100,14 +102,22 @@ def _same(schema: str) -> str:
     """Schemas are the same when their JSON is, spaces and the order of keys aside."""
     try:
         return json.dumps(json.loads(schema), sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return schema
+
+
+def _masked(url: str) -> str:
+    """A URL without what stands before its last @."""
+    before, at, after = url.rpartition("@")
+    return f"***@{after}" if before or at else url
 
 
 class _Redirects(HTTPRedirectHandler):
     """Follows redirects, but takes no credentials to another host."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        if req.get_method() not in ("GET", "HEAD"):
+            return None  # urllib would make a GET of a POST: the redirect is the answer
         followed = super().redirect_request(req, fp, code, msg, headers, newurl)
         if followed is not None and followed.host != req.host:
             followed.remove_header("Authorization")
@@ -124,13 +134,18 @@ class HttpSchemas:
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SetupError("USAGE", details=f"--registry {url!r}: http://host:port or https://… is needed")
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            parts, port = urlsplit(""), ""
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.path:
+            details = (
+                f"--registry {_masked(url)!r}: http://host:port or https://… is needed (escape / and @ in a password)"
+            )
+            raise SetupError("USAGE", details=details)
         host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
-        self.name = urlunsplit(
-            (parts.scheme, host + (f":{parts.port}" if parts.port else ""), parts.path.rstrip("/"), "", "")
-        )
+        self.name = urlunsplit((parts.scheme, host + port, parts.path.rstrip("/"), "", ""))
         self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA}
         if parts.username is not None:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
@@ -149,13 +164,14 @@ class HttpSchemas:
         if text is None:
             status, answer = self._call("GET", f"/schemas/ids/{schema_id}")
             if status != 200:
-                if status in (404, 422) or answer.get("error_code") == 40403:
+                if status in (404, 422):
                     raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
                 raise self._refused(f"schema id {schema_id}", status, answer)
+            text = self._told(answer, "schema", str)
             if answer.get("schemaType", "AVRO") != "AVRO":
                 details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
-            text = self._by_id[schema_id] = answer["schema"]
+            self._by_id[schema_id] = text
         return text
 
     def newest(self, subject: str) -> str | None:
@@ -164,7 +180,7 @@ class HttpSchemas:
             return None
         if status != 200:
             raise self._refused(f"subject {subject}", status, answer)
-        return str(answer["schema"])
+        return self._told(answer, "schema", str)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         found = self._ids.get((subject, schema))
@@ -172,10 +188,10 @@ class HttpSchemas:
             body = {"schema": schema}
             status, answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
             if status == 200:
-                found = int(answer["id"])
+                found = self._told(answer, "id", int)
             elif status in (409, 422):
                 # The table's rows can't be written; other tables' can. Remember it: asking again changes nothing.
-                details = f"{subject}: HTTP {status}: {answer.get('message')}"
+                details = f"{subject}: HTTP {status}: {_message(answer)}"
                 found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
             else:
                 raise self._refused(f"registering {subject}", status, answer)
@@ -186,21 +202,30 @@ class HttpSchemas:
 
     def all(self) -> Iterator[Registered]:
         """Every version of every subject. Costs a request per version."""
-        for subject in self._get("/subjects"):
-            name = quote(subject, safe="")
-            for version in self._get(f"/subjects/{name}/versions"):
-                answer = self._get(f"/subjects/{name}/versions/{version}")
-                yield Registered(subject, version, answer["id"], answer["schema"])
+        for subject in self._list("/subjects"):
+            name = quote(str(subject), safe="")
+            for version in self._list(f"/subjects/{name}/versions"):
+                status, answer = self._call("GET", f"/subjects/{name}/versions/{version}")
+                if status != 200:
+                    raise self._refused(f"{subject} version {version}", status, answer)
+                yield Registered(subject, version, self._told(answer, "id", int), self._told(answer, "schema", str))
 
-    def _get(self, path: str) -> Any:
+    def _list(self, path: str) -> list[Any]:
         status, answer = self._call("GET", path)
-        if status != 200:
+        if status != 200 or not isinstance(answer, list):
             raise self._refused(path, status, answer)
         return answer
 
     def _refused(self, what: str, status: int, answer: Any) -> SetupError:
-        details = answer.get("message") if isinstance(answer, dict) else answer
-        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=f"HTTP {status}: {details}")
+        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=f"HTTP {status}: {_message(answer)}")
+
+    def _told(self, answer: Any, name: str, kind: type[T]) -> T:
+        """A field of a good answer. SetupError REGISTRY_REFUSED when it is not what a registry answers."""
+        value = answer.get(name) if isinstance(answer, dict) else None
+        if not isinstance(value, kind):
+            details = f"an answer without {name!r}: {json.dumps(answer)[:200]}; is this a schema registry?"
+            raise SetupError("REGISTRY_REFUSED", url=self.name, what="the question", details=details)
+        return value
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         """One exchange → (status, decoded body). Passing errors are tried again until `wait` is over."""
@@ -213,7 +238,7 @@ class HttpSchemas:
                 if status not in _RETRIED:
                     return status, _json(text)
                 reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
-            except (URLError, OSError, ValueError) as error:
+            except (URLError, OSError, ValueError, HTTPException) as error:
                 reason = str(getattr(error, "reason", error))
             if time.monotonic() + pause > end:
                 raise SetupError(
@@ -230,6 +255,10 @@ class HttpSchemas:
         except HTTPError as error:
             with error:
                 return error.code, error.read()
+
+
+def _message(answer: Any) -> str:
+    return str(answer.get("message") if isinstance(answer, dict) else answer)[:500]
 
 
 def _json(text: bytes) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,10 +27,10 @@ def parse_line(line: bytes, where: str) -> Message:
             _bytes(found.get("key_b64")),
             _bytes(found.get("value_b64")),
             _typed(found, "topic", str),
-            _typed(found, "partition", int),
-            _typed(found, "offset", int),
-            _typed(found, "timestamp", int),
-            tuple((name, _bytes(value)) for name, value in found.get("headers") or ()),
+            _number(found, "partition", 31),
+            _number(found, "offset", 63),
+            _number(found, "timestamp", 63),
+            tuple(_header(name, value) for name, value in found.get("headers") or ()),
         )
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WireError("BAD_LINE", where=where, details=str(error)[:300]) from error
@@ -44,6 +45,19 @@ def _typed(found: dict[str, Any], name: str, kind: type) -> Any:
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise ValueError(f"{name} is {value!r}, a {kind.__name__} is needed")
     return value
+
+
+def _number(found: dict[str, Any], name: str, bits: int) -> int | None:
+    number: int | None = _typed(found, name, int)
+    if number is not None and not 0 <= number < 1 << bits:
+        raise ValueError(f"{name} {str(number)[:30]} is not what Kafka has")
+    return number
+
+
+def _header(name: Any, value: str | None) -> tuple[str, bytes | None]:
+    if not isinstance(name, str):
+        raise ValueError(f"header name {name!r} is no text")
+    return name, _bytes(value)
 
 
 def message_line(message: Message) -> dict[str, Any]:
@@ -90,6 +104,9 @@ def _read_parquet(path: Path) -> Iterator[Message]:
             if missing:
                 details = f"{path}: no column {', '.join(sorted(missing))}; a message file has key and value in binary"
                 raise SetupError("USAGE", details=details)
+            if not _has_kafkas_types(file.schema_arrow, pa):
+                details = f"{path}: a message file has key and value in binary, and headers as key and value too"
+                raise SetupError("USAGE", details=details)
             for batch in file.iter_batches(4096):
                 for row in batch.to_pylist():
                     yield message_of_row(row)
@@ -97,15 +114,36 @@ def _read_parquet(path: Path) -> Iterator[Message]:
         raise SetupError("USAGE", details=f"{path}: {error}") from error
 
 
+def _has_kafkas_types(schema: Any, pa: Any) -> bool:
+    for name in ("key", "value"):
+        kind = schema.field(name).type
+        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind)):
+            return False
+    if "headers" not in schema.names or pa.types.is_null(schema.field("headers").type):
+        return True
+    kind = schema.field("headers").type
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return {field.name for field in kind.value_type} == {"key", "value"}
+
+
 def message_of_row(row: dict[str, Any]) -> Message:
     """A row with Kafka's columns (Parquet, Arrow) → message; timestamp in ms or as a datetime."""
     timestamp = row.get("timestamp")
     if timestamp is not None and not isinstance(timestamp, int):
-        timestamp = round(timestamp.timestamp() * 1000)
+        zoned = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+        timestamp = round(zoned.timestamp() * 1000)
     headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
     return Message(
         row["key"], row["value"], row.get("topic"), row.get("partition"), row.get("offset"), timestamp, headers
     )
+
+
+def part_of(path: Path) -> Path:
+    """Where a file is written until it is complete. SetupError USAGE when a folder has the file's name."""
+    if path.is_dir():
+        raise SetupError("USAGE", details=f"{path}: it is a folder")
+    return path.with_name(f".{path.name}.part")
 
 
 class LineWriter:
@@ -114,8 +152,9 @@ class LineWriter:
     def __init__(self, target: Path | IO[str]) -> None:
         self._path = target if isinstance(target, Path) else None
         self._part: Path | None = None
+        self._written = 0
         if isinstance(target, Path):
-            self._part = target.with_name(f".{target.name}.part")
+            self._part = part_of(target)
             try:
                 self._file: IO[str] = self._part.open("w", encoding="utf-8")
             except OSError as error:
@@ -127,6 +166,7 @@ class LineWriter:
         self.write_text(json_line(value))
 
     def write_text(self, line: str) -> None:
+        self._written += 1
         self._file.write(line + "\n")
 
     def close(self) -> None:
@@ -141,6 +181,8 @@ class LineWriter:
         """Not complete: what was written stays beside, as `.NAME.part`, and an older file stays as it was."""
         if self._part is not None:
             self._file.close()
+            if not self._written:
+                self._part.unlink(missing_ok=True)
 
 
 class ParquetWriter:
@@ -156,7 +198,7 @@ class ParquetWriter:
                 ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)),
             ]  # fmt: skip
         self._schema = pa.schema(columns)
-        self._path, self._part = path, path.with_name(f".{path.name}.part")
+        self._path, self._part = path, part_of(path)
         self._pa = pa
         self._rows: list[dict[str, Any]] = []
         try:

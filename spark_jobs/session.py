@@ -32,6 +32,9 @@ RUNTIME: Mapping[str, str] = MappingProxyType(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        # HotSpot never compiles a method beyond 8,000 bytes of bytecode. Spark's own limit is 65,535: the stage that
+        # builds our rows would run interpreted. Beyond this limit Spark evaluates expressions one by one instead.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
     }
 )
 # For a JVM that we start ourselves.

@@ -94,7 +94,9 @@ READERS: dict[str, Reader] = {
 
 
 def write_long(number: int) -> bytes:
-    """64-bit integer → zig-zag varint."""
+    """64-bit integer → zig-zag varint. ValueError when it has more bits."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} has more than 64 bits")
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
     while number > 0x7F:

@@ -44,12 +44,49 @@ def decode_from(text: str, start: int) -> tuple[Any, int]:
         raise ValueError("nested too deep") from None
 
 
-def dump(value: Any) -> str:
-    """A document of json_exact as text again, in one spelling: numbers as they were."""
+def document(data: bytes) -> str:
+    """Bytes → text to decode. Bytes that are not UTF-8 stand in it as lone surrogates (Python's surrogateescape).
+
+    ValueError where the JSON itself escapes a lone surrogate: no bytes stand for that.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    if "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
+        raise ValueError("a string holds half a surrogate pair")
+    return text
+
+
+def _surrogates(value: Any) -> bool:
+    if isinstance(value, str):
+        return any("\ud800" <= char <= "\udfff" for char in value)
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k)}:{dump(v)}" for k, v in value.items()) + "}"
+        return any(_surrogates(k) or _surrogates(v) for k, v in value.items())
+    return isinstance(value, list) and any(map(_surrogates, value))
+
+
+def python(value: Any) -> Any:
+    """A decoded document with ordinary numbers: int where there is no fraction, else float."""
+    if isinstance(value, dict):
+        return {k: python(v) for k, v in value.items()}
     if isinstance(value, list):
-        return "[" + ",".join(map(dump, value)) + "]"
+        return [python(v) for v in value]
+    if isinstance(value, Number):
+        return int(value) if value.removeprefix("-").isdigit() and len(value) < 1000 else float(value)
+    return value
+
+
+def dump(value: Any) -> str:
+    """A decoded document as text again, in one spelling, numbers as they were. ValueError when nested too deep."""
+    try:
+        return _dump(value)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _dump(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_dump(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_dump, value)) + "]"
     return str(value) if isinstance(value, Number) else json.dumps(value)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from schemas import values
 from schemas.errors import WireError
 from schemas.names import sanitise_name
+from schemas.options import Options
 from schemas.table import Column, Table
 from schemas.types import Kind
-from schemas.wire.options import Options
 
 EXTENSION = (
     {"default": "", "name": "_tidb_op", "type": "string"},
@@ -113,8 +113,11 @@ def _default(column: Column, options: Options) -> Any:
     if kind is Kind.YEAR:
         return values.integer(value)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
-        number_ = values.as_float32(float(value)) if kind is Kind.FLOAT else float(value)
-        return int(number_) if number_.is_integer() and abs(number_) < 1e15 else number_
+        return (
+            values.json_double(repr(values.as_float32(float(value))))
+            if kind is Kind.FLOAT
+            else values.json_double(value)
+        )
     return value
 
 

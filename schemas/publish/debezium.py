@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any
 
 from schemas import values
 from schemas.names import sanitise_name, sanitise_topic_part
-from schemas.table import Column, Table
+from schemas.options import Options
+from schemas.table import Column, Table, Value
 from schemas.types import Kind
-from schemas.wire.options import Options
 
 _TIME = "io.debezium.time."
 _SOURCE = (
@@ -143,31 +142,46 @@ def connect_type(column: Column) -> tuple[str, str, dict[str, str]]:
     if kind is Kind.SET:
         return connect, row.semantic, {"allowed": ",".join(column.elements)}
     if kind is Kind.DATETIME:
-        # Without a known fsp microseconds hold every value exactly.
-        milliseconds = column.scale is not None and column.scale <= 3
-        return connect, _TIME + ("Timestamp" if milliseconds else "MicroTimestamp"), {}
+        return connect, _TIME + ("Timestamp" if in_milliseconds(column) else "MicroTimestamp"), {}
     if kind is Kind.FLOAT and column.scale is not None:
         return "double", "", {}  # FLOAT(M,D)
     return connect, row.semantic, {}
 
 
+def in_milliseconds(column: Column) -> bool:
+    """True for DATETIME(0..3); where the fsp is not known too, as 0 is what most columns have."""
+    return column.scale is None or column.scale <= 3
+
+
 def _default(column: Column, connect: str) -> Any:
-    """A column's default as TiCDC puts it into the schema; None where it writes none."""
+    """A column's default as TiCDC puts it into the schema; None where it writes none, or has no number for it."""
     value, kind = column.default, column.type.kind
     if isinstance(value, bytes):
         return _bytes_default(column, value, connect)
     assert value is not None
-    if column.default_is_expr and kind in (Kind.DATETIME, Kind.TIMESTAMP):
+    if kind in (Kind.DATETIME, Kind.TIMESTAMP) and (column.default_is_expr or is_clock(value)):
         if kind is Kind.DATETIME:
             return 0
         return None if column.nullable else "1970-01-01T00:00:00Z"
+    try:
+        return _value_default(column, kind, value)
+    except ValueError:
+        return None
+
+
+def is_clock(default: Value) -> bool:
+    """True for the expression CURRENT_TIMESTAMP, with or without fraction digits."""
+    return isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")
+
+
+def _value_default(column: Column, kind: Kind, value: str) -> Any:
     if kind in _NUMBERS:
-        return json_double(value)
+        return values.json_double(value)
     if kind is Kind.DATE:
         return values.days_of_date(value)
     if kind is Kind.DATETIME:
         micros = values.micros_of_datetime(value)
-        return micros // 1000 if column.scale is not None and column.scale <= 3 else micros
+        return micros // 1000 if in_milliseconds(column) else micros
     if kind is Kind.TIME:
         return values.micros_of_time(value)
     if kind is Kind.TIMESTAMP:
@@ -182,13 +196,6 @@ def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
     if column.type.kind is Kind.BIT:
         return any(value) if connect == "boolean" else values.base64_text(value[::-1])
     return value.decode("utf-8", "replace")  # TiCDC writes a binary default as raw text
-
-
-def json_double(text: str) -> int | float:
-    """A number as TiCDC's JSON writer sees it: a float64, without a fraction where it has none."""
-    number = float(text)
-    # The shortest digits, padded with zeros: 2^64-1 is written 18446744073709552000.
-    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def compact(value: Any) -> str:

@@ -7,19 +7,21 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import avro as binary
+from schemas.codec import json_exact
+from schemas.codec.bounded import Bounded
 from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.names import avro_subject, sanitise_name
+from schemas.ports import SchemaId
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
 from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
 from schemas.wire.base import Context, commit_ts_of
-from schemas.wire.framing import SchemaId, frame, unframe
+from schemas.wire.framing import frame, unframe
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 
@@ -30,9 +32,9 @@ class AvroDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._records: dict[SchemaId, Record] = {}
-        self._tables: dict[tuple[Any, ...], Table] = {}
-        self._newest: dict[str, Record | None] = {}
+        self._records: Bounded[SchemaId, Record] = Bounded(100_000)
+        self._tables: Bounded[tuple[Any, ...], tuple[Record, Table]] = Bounded(100_000)
+        self._newest: Bounded[str, Record | None] = Bounded()
 
     def decode(self, message: Message) -> list[Event]:
         """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
@@ -73,9 +75,11 @@ class AvroDecoder:
             flags.append("op_unknown")
         elif op not in ("c", "u", "d"):
             raise WireError("MALFORMED", where="value", details=f"_tidb_op is {op!r}")
+        if commit_ts is not None and commit_ts < 0:
+            raise WireError("MALFORMED", where="value", details=f"_tidb_commit_ts {commit_ts} is no TSO")
         after = None if op == "d" else row
         before = row if op == "d" else before
-        return self._event(message, record, key, (op, commit_ts, before, after), schema_id, flags, extra)
+        return self._event(record, key, (op, commit_ts, before, after), schema_id, flags, extra)
 
     def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
         if message.key is None:
@@ -85,7 +89,9 @@ class AvroDecoder:
         record = self._newest_record(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
             record = key
-        return self._event(message, record, key, ("d", commit_ts, row, None), schema_id, [], {})
+        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
+        event.key_only = True
+        return event
 
     def _newest_record(self, topic: str | None) -> Record | None:
         if topic is None:
@@ -97,7 +103,6 @@ class AvroDecoder:
 
     def _event(
         self,
-        message: Message,
         record: Record,
         key: Record | None,
         change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
@@ -106,17 +111,20 @@ class AvroDecoder:
         extra: dict[str, Any],
     ) -> RowChange:
         op, commit_ts, before, after = change
+        keys = tuple(c.name for c in key.columns) if key else ()
+        strange = [name for name in keys if all(name != c.name for c in record.columns)]
+        if strange:
+            raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
         version = self._version(record, commit_ts)
-        if version is not None:
-            names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual}
+        names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual} if version else {}
+        if version is not None and all(name in names for name in keys):
             before, after = (
                 {names[k]: v for k, v in row.items() if k in names} if row is not None else None
                 for row in (before, after)
             )
-            table, keys = version.table, tuple(names[c.name] for c in key.columns) if key else ()
+            table, keys = version.table, tuple(names[name] for name in keys)
         else:
-            keys = tuple(c.name for c in key.columns) if key else ()
-            table = self._table(record, keys)
+            version, table = None, self._table(record, keys)
         if record.keyspace != "default":
             extra["keyspace"] = record.keyspace
         return RowChange(
@@ -125,10 +133,12 @@ class AvroDecoder:
         )  # fmt: skip
 
     def _table(self, record: Record, keys: tuple[str, ...]) -> Table:
-        table = self._tables.get((id(record), keys))
-        if table is None:
-            columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-            table = self._tables[id(record), keys] = Table(record.id, tuple(columns))
+        known = self._tables.get((id(record), keys))
+        if known is not None and known[0] is record:
+            return known[1]
+        columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
+        table = Table(record.id, tuple(columns))
+        self._tables[id(record), keys] = record, table
         return table
 
     def _version(self, record: Record, commit_ts: int | None) -> TableVersion | None:
@@ -145,9 +155,11 @@ def _out_of_band(value: bytes) -> Event:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         return Watermark("avro", int.from_bytes(value[1:], "big"))
     try:
-        ddl = json.loads(value[1:])
-        return DdlEvent("avro", ddl["schema"], ddl["table"], ddl["commitTs"], ddl["type"], ddl["query"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        ddl = json_exact.decode(json_exact.document(value[1:]))
+        db, table, query = (json_exact.string(ddl[name], name) for name in ("schema", "table", "query"))
+        commit_ts, kind = (json_exact.integer(ddl[name], name) for name in ("commitTs", "type"))
+        return DdlEvent("avro", db, table, commit_ts, kind, query)
+    except (ValueError, KeyError, TypeError) as error:
         raise WireError("MALFORMED", where="value", details=f"not a DDL event: {error}") from error
 
 
@@ -168,7 +180,7 @@ class AvroEncoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._options = context.options
-        self._plans: dict[tuple[str, int], tuple[Table, _Plan]] = {}
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row → its key and value record. DDL and watermarks: nothing, as TiCDC's Avro has neither."""
@@ -178,12 +190,16 @@ class AvroEncoder:
             raise WireError(
                 "USAGE", details="Avro needs a topic for its subjects, and the message has none: give --topic"
             )
+        rounded = next((f for f in event.flags if f.startswith("lossy_decimal:")), None)
+        if rounded and event.format != "avro" and self._options.on_lossy == "error":
+            details = "the message has it as a double, rounded; --on-lossy flag writes the digits that are left"
+            raise LossyError("LOSSY_VALUE", column=rounded.partition(":")[2], details=details)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         plan = self._plan(event.table, origin.topic, keyspace)
         row = event.before if event.op == "d" else event.after
         if row is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        key = None if plan.key_id is None else frame(plan.key_id, plan.key(row, event.zone))
+        key = None if plan.key_id is None else frame(plan.key_id, plan.key(row, event))
         if event.op != "d" or self._options.avro_include_before_value:
             return [replace(origin, key=key, value=frame(plan.value_id, self._value(plan, event, row, origin)))]
         if key is None and self._options.on_lossy == "error":
@@ -193,9 +209,9 @@ class AvroEncoder:
 
     def _value(self, plan: _Plan, event: RowChange, row: Row, origin: Message) -> bytes:
         options = self._options
-        out = [plan.value(row, event.zone)]
+        out = [plan.value(row, event)]
         if options.avro_include_before_value:
-            out.append(b"\x00" if event.before is None else b"\x02" + plan.value(event.before, event.zone))
+            out.append(b"\x00" if event.before is None else b"\x02" + plan.value(event.before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
         if options.enable_tidb_extension:
@@ -207,7 +223,7 @@ class AvroEncoder:
         return b"".join(out)
 
     def _plan(self, table: Table, topic: str, keyspace: str | None) -> _Plan:
-        known = self._plans.get((topic, id(table)))
+        known = self._plans.get((topic, id(table), keyspace))
         if known is not None and known[0] is table:
             return known[1]
         schemas = self._context.schemas
@@ -219,5 +235,5 @@ class AvroEncoder:
             row_writer(tuple(c for c in table.columns if c.primary_key), options),
             row_writer(table.columns, options),
         )
-        self._plans[topic, id(table)] = table, plan
+        self._plans[topic, id(table), keyspace] = table, plan
         return plan

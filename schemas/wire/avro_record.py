@@ -8,6 +8,7 @@ Both sides work on plain values (schemas.values); the wire side is schemas.codec
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,11 +17,12 @@ from typing import Any
 from schemas import values
 from schemas.codec import avro as binary
 from schemas.errors import WireError
-from schemas.event import Row
+from schemas.event import Row, RowChange
+from schemas.options import Options
 from schemas.publish import avro as publish
+from schemas.publish.debezium import is_clock
 from schemas.table import Column, TableId, Value
 from schemas.types import BY_AVRO_NAME, Kind
-from schemas.wire.options import Options
 
 _CHECKSUM = ("_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version")
 _EXTENSION = {f["name"] for f in publish.EXTENSION} | set(_CHECKSUM)
@@ -45,7 +47,7 @@ class Record:
     keyspace: str
     fields: tuple[_Field, ...]
     columns: tuple[Column, ...]
-    extension: frozenset[str]
+    extension: tuple[str, ...]
     before: Record | None
 
     def read(self, data: bytes, pos: int, where: str) -> tuple[dict[str, Any], int]:
@@ -65,7 +67,7 @@ def compile_record(text: str, where: str) -> Record:
     """Schema text → compiled reader. WireError UNSUPPORTED_SCHEMA for what TiCDC would not register."""
     try:
         return _record(json.loads(text), where)
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, struct.error) as error:
         details = f"not a schema that TiCDC registers: {type(error).__name__} {error}"
         raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
 
@@ -78,6 +80,8 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
     for field in schema["fields"]:
         name, branches = field["name"], field["type"]
         nullable = isinstance(branches, list)
+        if nullable and (len(branches) != 2 or "null" not in branches):
+            raise ValueError(f"field {name!r} is a union of other than null and one type")
         kind = next(b for b in branches if b != "null") if nullable else branches
         wrap = _optional(branches.index("null")) if nullable else _required
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
@@ -89,10 +93,12 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             extension.append(name)
         else:
             column = _column(name, kind, field, nullable)
+            if kind["type"] not in _PRIMITIVES[column.type.kind]:
+                raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
             fields.append(_Field(name, wrap(binary.READERS[kind["type"]]), _converter(column, kind["type"])))
     id_ = TableId(db, schema["name"])
-    return Record(id_, keyspace, tuple(fields), tuple(columns), frozenset(extension), before)
+    return Record(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
 def _required(read: binary.Reader) -> binary.Reader:
@@ -123,19 +129,50 @@ def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullab
     row = BY_AVRO_NAME[tidb_type.removesuffix(" UNSIGNED")]
     if unsigned and row.name == "int" and kind["type"] == "int":
         row = _SMALL_UNSIGNED
+    length, scale = _sizes(kind, row.kind)
     column = Column(
         name,
         row,
         unsigned=unsigned,
-        length=int(parameters["length"]) if "length" in parameters else kind.get("precision"),
-        scale=kind.get("scale") if kind.get("logicalType") == "decimal" else None,
+        length=length,
+        scale=scale,
         elements=values.split_allowed(parameters["allowed"]) if "allowed" in parameters else (),
         nullable=nullable,
     )
     default = field.get("default")
     if default is None:
         return column
-    return replace(column, has_default=True, default=_read_default(column, default))
+    expression = row.kind in (Kind.DATETIME, Kind.TIMESTAMP) and is_clock(default)
+    return replace(column, has_default=True, default=_read_default(column, default), default_is_expr=expression)
+
+
+def _sizes(kind: Mapping[str, Any], family: Kind) -> tuple[int | None, int | None]:
+    """BIT's length, or DECIMAL's precision and scale, within what TiDB allows. ValueError."""
+    if family is Kind.BIT:
+        length = int(kind["connect.parameters"]["length"])
+        if not 1 <= length <= 64:
+            raise ValueError(f"BIT({length})")
+        return length, None
+    if family is not Kind.DECIMAL or kind["type"] != "bytes":
+        return None, None
+    precision, scale = kind["precision"], kind.get("scale", 0)
+    if not (type(precision) is type(scale) is int and 0 <= scale <= precision and 1 <= precision <= 65):
+        raise ValueError(f"DECIMAL({precision!r},{scale!r})")
+    return precision, scale
+
+
+# What a type may be on the wire; BIGINT UNSIGNED and DECIMAL also depend on the handling mode.
+_PRIMITIVES: dict[Kind, tuple[str, ...]] = {
+    Kind.INTEGER: ("int", "long", "string"),
+    Kind.YEAR: ("int",),
+    Kind.FLOAT: ("float", "double"),
+    Kind.DOUBLE: ("double",),
+    Kind.DECIMAL: ("bytes", "string"),
+    Kind.BIT: ("bytes",),
+    Kind.BINARY: ("bytes",),
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), ("string",)),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), ("string",)),
+}
 
 
 # TINYINT, SMALLINT and MEDIUMINT UNSIGNED are one Avro type: the widest stands for them.
@@ -227,18 +264,18 @@ _BY_PRIMITIVE: dict[str, Convert] = {
 
 # ---------------------------------------------------------------------------------------------- table → writer
 Write = Callable[[Any], bytes]
-RowWriter = Callable[[Row, str], bytes]
+RowWriter = Callable[[Row, RowChange], bytes]
 
 
 def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
-    """Compiled writer of a row's columns: (row, zone of its TIMESTAMP text) → Avro body.
+    """Compiled writer of a row's columns: (row, the event it is of) → Avro body.
 
     WireError INVALID_VALUE for a column that is missing, NULL where it must not be, or not of its type;
     LossyError where the value would change.
     """
     fields = tuple((c, *_writers(c, options)) for c in columns)
 
-    def write(row: Row, zone: str) -> bytes:
+    def write(row: Row, event: RowChange) -> bytes:
         out = []
         for column, null, prefix, convert in fields:
             value = row.get(column.name)
@@ -251,7 +288,9 @@ def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
                 continue
             try:
                 if column.type.kind is Kind.TIMESTAMP:
-                    value = values.shift_zone(str(value), zone, options.time_zone)[0]
+                    value, twice = values.shift_zone(str(value), event.zone, options.time_zone)
+                    if twice:
+                        event.flag(f"timestamp_fold:{column.name}")
                 out.append(prefix + convert(value))
             except (ValueError, TypeError, AttributeError, OverflowError) as error:
                 raise _invalid(column, str(error)) from error
@@ -291,10 +330,7 @@ def _writer(column: Column, primitive: str) -> Write:
 
 def _write_integer(column: Column, primitive: str, text: str) -> bytes:
     number = values.integer(text)
-    bits = column.type.bits
-    low, high = (0, 1 << bits) if column.unsigned else (-(1 << bits - 1), 1 << bits - 1)
-    if not low <= number < high:
-        raise ValueError(f"{text} does not fit {column.type.name}{' unsigned' * column.unsigned}")
+    values.check_range(number, column.type.bits, column.unsigned)
     if primitive == "string":
         return binary.write_bytes(text.encode())
     return binary.write_long(number - _TWO_64 if number >> 63 == 1 else number)
@@ -310,10 +346,17 @@ def _write_decimal(column: Column, primitive: str, text: str) -> bytes:
 
 
 def _write_float(text: str) -> bytes:
-    number = values.as_float32(float(text))
-    if number != float(text) and values.float_text(number) != values.double_text(float(text)):
+    double = values.real(text)
+    number = values.as_float32(double)
+    if number != double and values.float_text(number) != values.double_text(double):
         raise ValueError(f"{text} is no float32")
     return binary.write_float(number)
+
+
+def _write_year(text: str) -> bytes:
+    number = values.integer(text)
+    values.check_year(number)
+    return binary.write_long(number)
 
 
 def _write_text(value: str | bytes) -> bytes:
@@ -328,8 +371,8 @@ def _need_bytes(value: str | bytes) -> bytes:
 
 _WRITERS: dict[Kind, Write] = {
     Kind.FLOAT: _write_float,
-    Kind.DOUBLE: lambda text: binary.write_double(float(text)),
-    Kind.YEAR: lambda text: binary.write_long(values.integer(text)),
+    Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
+    Kind.YEAR: _write_year,
     Kind.BINARY: lambda value: binary.write_bytes(_need_bytes(value)),
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from schemas.event import Event, Message, RowChange, ms_to_tso
+from schemas.errors import WireError
+from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
+from schemas.options import Options
 from schemas.ports import SchemaSource, TableSource
-from schemas.wire.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,14 @@ class Format:
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:
-    """The row's commit_ts; where the source has none, one made from the message's timestamp, flagged as such."""
-    if event.commit_ts is not None or origin.timestamp is None or origin.timestamp <= 0:
-        return event.commit_ts
-    event.flags.append("synthetic_commit_ts")
-    return ms_to_tso(origin.timestamp)
+    """The row's commit_ts; where the source has none, one made from the message's timestamp, flagged as such.
+
+    WireError INVALID_VALUE for one that no TiDB gives.
+    """
+    commit_ts = event.commit_ts
+    if commit_ts is None and origin.timestamp is not None and origin.timestamp > 0:
+        event.flag("synthetic_commit_ts")
+        commit_ts = ms_to_tso(origin.timestamp)
+    if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
+        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
+    return commit_ts

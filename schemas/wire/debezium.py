@@ -13,48 +13,17 @@ from typing import Any
 
 from schemas import values
 from schemas.codec import json_exact
+from schemas.codec.bounded import Bounded
 from schemas.errors import LossyError, WireError
-from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from schemas.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.publish import debezium as publish
 from schemas.table import Column, Table, TableId, TableVersion, Value
 from schemas.types import BY_NAME, Kind
 from schemas.wire import debezium_fields as fields
 from schemas.wire.base import Context, commit_ts_of
-from schemas.wire.framing import MAX_MESSAGE
+from schemas.wire.debezium_json import malformed, parse, schema_of
 
 _VERSION = "2.4.0.Final"
-_PAYLOAD, _SCHEMA = '{"payload":', ',"schema":'
-
-
-def _malformed(where: str, details: str) -> WireError:
-    return WireError("MALFORMED", where=where, details=details)
-
-
-def _parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
-    """Message → (payload, text of what follows it: the schema). WireError MALFORMED, TOO_LARGE.
-
-    TiCDC writes the payload first, so that the schema's text, the same in every message of a table version, can be
-    looked up instead of parsed.
-    """
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
-    text = data.decode("utf-8", "surrogateescape")
-    try:
-        if text.startswith(_PAYLOAD):
-            payload, end = json_exact.decode_from(text, len(_PAYLOAD))
-            rest = text[end:].strip()
-            if rest != "}" and not rest.startswith(_SCHEMA):
-                raise ValueError(f"unexpected text after the payload: {rest[:40]!r}")
-        else:
-            whole = json_exact.decode(text)
-            payload, schema = whole["payload"], whole.get("schema")
-            rest = "}" if schema is None else f"{_SCHEMA}{json_exact.dump(schema)}}}"
-        if not isinstance(payload, dict):
-            raise TypeError("the payload is not an object")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = "no payload" if isinstance(error, KeyError) else str(error)
-        raise _malformed(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
-    return payload, rest
 
 
 # ---------------------------------------------------------------------------------- decoder
@@ -80,46 +49,62 @@ class DebeziumDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._shapes: dict[str, _Shape | None] = {}
-        self._layouts: dict[tuple[Any, ...], _Layout] = {}
+        self._schemas: Bounded[str, dict[str, Any] | None] = Bounded()
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded()
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError MALFORMED, EMPTY_RECORD, TOO_LARGE."""
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="a message without a value: TiCDC's Debezium has no tombstones")
-        payload, schema = _parse(message.value, "value")
+        payload, schema = parse(message.value, "value")
+        keys = self._key(message)
         try:
+            self._schema_of(schema)
             source = payload["source"]
             commit_ts = _commit_ts(source)
             if "ddl" in payload:
                 return [_ddl(payload, source, commit_ts)]
             if payload["op"] == "m":
                 if commit_ts is None:
-                    raise _malformed("value", "a watermark without commit_ts")
+                    raise malformed("value", "a watermark without commit_ts")
                 return [Watermark("debezium", commit_ts, _extra(payload, source))]
-            return [self._row(message, payload, source, schema, commit_ts)]
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            return [self._row(keys, payload, source, schema, commit_ts)]
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise _malformed("value", f"not a TiCDC Debezium event: {reason}"[:300]) from error
+            raise malformed("value", f"not a TiCDC Debezium event: {reason}"[:300]) from error
+
+    def _key(self, message: Message) -> tuple[str, ...]:
+        if message.key is None:
+            return ()
+        payload, schema = parse(message.key, "key")
+        try:
+            self._schema_of(schema)
+        except ValueError as error:
+            raise malformed("key", str(error)[:300]) from error
+        return tuple(payload)
+
+    def _schema_of(self, rest: str) -> dict[str, Any] | None:
+        if rest not in self._schemas:
+            self._schemas[rest] = schema_of(rest)
+        return self._schemas[rest]
 
     def _row(
-        self, message: Message, payload: dict[str, Any], source: dict[str, Any], schema: str, commit_ts: int | None
+        self, keys: tuple[str, ...], payload: dict[str, Any], source: dict[str, Any], schema: str, commit_ts: int | None
     ) -> RowChange:
         op = payload["op"]
         if op not in ("c", "u", "d", "r"):
-            raise _malformed("value", f"op {op!r} is not c, u, d or r")
-        keys = tuple(_parse(message.key, "key")[0]) if message.key is not None else ()
+            raise malformed("value", f"op {op!r} is not c, u, d or r")
         id_ = TableId(json_exact.string(source["db"], "db"), json_exact.string(source["table"], "table"))
         version = self._context.tables.at(id_, commit_ts) if self._context.tables else None
         before, after = payload.get("before"), payload.get("after")
         shown = before if after is None else after
         if not isinstance(shown, dict) or not isinstance(before, dict | None):
-            raise _malformed("value", f"op {op!r} without its row")
+            raise malformed("value", f"op {op!r} without its row")
         layout = self._layout(id_, schema, keys, version, shown)
         flags: list[str] = []
         sides = [None if side is None else _read_row(layout, side, flags) for side in (before, after)]
         if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
-            raise _malformed("value", f"op {op!r} without its row")
+            raise malformed("value", f"op {op!r} without its row")
         return RowChange(
             "debezium", layout.table, op, commit_ts, sides[0], sides[1], keys, "UTC",
             None, version.commit_ts if version else None, list(dict.fromkeys(flags)), _extra(payload, source),
@@ -128,24 +113,20 @@ class DebeziumDecoder:
     def _layout(
         self, id_: TableId, schema: str, keys: tuple[str, ...], version: TableVersion | None, row: Mapping[str, Any]
     ) -> _Layout:
-        if schema not in self._shapes:
-            self._shapes[schema] = _shape(schema)
-        shape = self._shapes[schema]
-        names = tuple(row) if shape is None and version is None else ()
+        names = tuple(row) if schema == "}" and version is None else ()
         known = (id_, schema, keys, version.commit_ts if version else None, names)
         if known not in self._layouts:
+            parsed = self._schema_of(schema)
+            shape = None if parsed is None else _shape(parsed)
             self._layouts[known] = _compile_layout(id_, shape, keys, version, names)
         return self._layouts[known]
 
 
-def _shape(rest: str) -> _Shape | None:
-    """Text after the payload → compiled schema of the row, None with debezium-disable-schema."""
-    if rest == "}":
-        return None
-    schema, end = json_exact.decode_from(rest, len(_SCHEMA))
-    if rest[end:].strip() != "}":
-        raise ValueError("the message goes on after its schema")
-    row = next(f for f in schema["fields"] if f["field"] in ("after", "before"))
+def _shape(schema: Mapping[str, Any]) -> _Shape:
+    """An envelope's schema → compiled schema of its row."""
+    row = next((f for f in schema["fields"] if f["field"] in ("after", "before")), None)
+    if row is None:
+        raise ValueError("the schema has neither before nor after")
     columns: dict[str, Column] = {}
     defaults: dict[str, Any] = {}
     for field in row["fields"]:
@@ -170,6 +151,9 @@ def _compile_layout(
         )
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in columns)
         table = Table(id_, columns)
+    strange = [name for name in keys if name not in table.by_name]
+    if strange:
+        raise ValueError(f"the key has column {strange[0]!r}, the row does not")
     typed = version is not None or shape is not None
     readers = {c.name: fields.reader(c) if typed else _untyped for c in table.columns}
     ambiguous = {}
@@ -201,7 +185,7 @@ def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row
             continue
         try:
             row[name], flag = read(value)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise ValueError(f"column {name!r}: {error}") from error
         if flag:
             flags.append(f"{flag}:{name}")
@@ -211,7 +195,7 @@ def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row
 
 
 def _ddl(payload: dict[str, Any], source: dict[str, Any], commit_ts: int | None) -> DdlEvent:
-    extra = {"tableChanges": payload.get("tableChanges"), **_extra(payload, source)}
+    extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **_extra(payload, source)}
     db, query = json_exact.string(payload["databaseName"], "databaseName"), json_exact.string(payload["ddl"], "ddl")
     return DdlEvent("debezium", db, json_exact.string(source["table"], "table"), commit_ts, None, query, extra)
 
@@ -232,9 +216,9 @@ def _commit_ts(source: Mapping[str, Any]) -> int | None:
     if source.get("commit_ts") is None:
         return None
     commit_ts = json_exact.integer(source["commit_ts"], "commit_ts")
-    if commit_ts < 0:
-        raise ValueError("commit_ts is negative")
-    return commit_ts
+    if not 0 <= commit_ts <= MAX_TSO:
+        raise ValueError(f"commit_ts {commit_ts} is no TSO")
+    return commit_ts or None  # 0 is what we write where it is not known
 
 
 # ---------------------------------------------------------------------------------- encoder
@@ -256,7 +240,7 @@ class DebeziumEncoder:
 
     def __init__(self, context: Context) -> None:
         self._options = context.options
-        self._plans: dict[tuple[Any, ...], tuple[Table, _Plan]] = {}
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row → one message; a watermark too with the TiDB extension. DDL: nothing yet."""
@@ -268,14 +252,16 @@ class DebeziumEncoder:
         if event.op == "u" and self._options.no_old_value:
             rows[0] = None
         elif event.op == "u" and event.before is None:
-            event.flags.append("no_before")
+            event.flag("no_before")
         extra = event.extra if event.format == "debezium" else {}
         partial_ = self._key_only(event)
         plan = self._plan(event, rows, partial_, extra)
         texts = [None if row is None else _row_text(plan.columns, row, event, partial_) for row in rows]
         key = _row_text(plan.key, (event.before if event.op == "d" else event.after) or {}, event, False)
         commit_ts = commit_ts_of(event, origin)
-        parts = [f'"source":{self._source(event.table.id, commit_ts, extra)}']
+        if commit_ts is None:
+            event.flag("commit_ts_unknown")
+        parts = [f'"source":{self._source(event.table.id, commit_ts or 0, extra)}']
         parts.append(f'"ts_ms":{extra.get("ts_ms") or tso_physical_ms(commit_ts or 0)},"transaction":null')
         parts.append(f'"op":"{event.op}"')
         if event.op == "d":
@@ -296,15 +282,15 @@ class DebeziumEncoder:
             origin, key=key.encode("utf-8", "surrogateescape"), value=value.encode("utf-8", "surrogateescape")
         )
 
-    def _source(self, id_: TableId, commit_ts: int | None, extra: Mapping[str, Any]) -> str:
+    def _source(self, id_: TableId, commit_ts: int, extra: Mapping[str, Any]) -> str:
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         source: dict[str, Any] = {
-            "version": _VERSION, "connector": "TiCDC", "name": cluster_id, "ts_ms": tso_physical_ms(commit_ts or 0),
+            "version": _VERSION, "connector": "TiCDC", "name": cluster_id, "ts_ms": tso_physical_ms(commit_ts),
             "snapshot": "false", "db": id_.db, "table": id_.table, "server_id": 0, "gtid": None, "file": "", "pos": 0,
             "row": 0, "thread": 0, "query": None, "commit_ts": commit_ts,
         }  # fmt: skip
         if self._options.debezium_include_start_ts and id_.table:
-            source["start_ts"] = extra.get("start_ts")
+            source["start_ts"] = extra.get("start_ts", 0)  # 0: not known, only TiCDC's own Debezium tells it
         source["cluster_id"] = cluster_id
         return publish.compact(source)
 
@@ -319,25 +305,20 @@ class DebeziumEncoder:
 
     @staticmethod
     def _key_only(event: RowChange) -> bool:
-        """A delete that carries only its key, of a table whose other columns are known (Avro; types.md §4 row 18)."""
-        if event.op != "d" or event.before is None:
-            return False
-        missing = [c.name for c in event.table.columns if c.name not in event.before and not c.virtual]
-        if missing:
-            event.flags.append("key_only_delete")
-        return bool(missing)
+        """A delete of which only the key is known (Avro; types.md §4 row 18)."""
+        if event.key_only:
+            event.flag("key_only_delete")
+        return event.key_only
 
     def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> _Plan:
         table = event.table
+        # An fsp that is not known is that of the row's value: TiCDC writes all its digits. Two kinds are enough.
         unknown = [c for c in table.columns if c.type.kind is Kind.DATETIME and c.scale is None]
-        digits = tuple(
-            len(_first_text(rows, c.name).partition(".")[2]) if _first_text(rows, c.name) else -1 for c in unknown
-        )
+        scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unknown}
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        known = (id(table), digits, key_only, cluster_id)
+        known = (id(table), tuple(scales.values()), key_only, cluster_id)
         if known in self._plans and self._plans[known][0] is table:
             return self._plans[known][1]
-        scales = {c.name: d for c, d in zip(unknown, digits, strict=True) if d >= 0}
         shaped = Table(
             table.id, tuple(replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
         )
@@ -377,8 +358,8 @@ def _row_text(cells: tuple[_Cell, ...], row: Row, event: RowChange, key_only: bo
             if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
                 value, twice = values.shift_zone(str(value), event.zone, "UTC")
                 if twice:
-                    event.flags.append(f"timestamp_fold:{column.name}")
-            out.append(name + write(value))
+                    event.flag(f"timestamp_fold:{column.name}")
+            out.append(name + write(value, event.flag))
         except LossyError:
             raise
         except (ValueError, TypeError, OverflowError) as error:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from schemas import values
 from schemas.codec.json_exact import Number
 from schemas.errors import LossyError
+from schemas.options import Options
 from schemas.publish import debezium as publish
-from schemas.publish.debezium import json_double
 from schemas.table import Column, Value
 from schemas.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
-from schemas.wire.options import Options
 
 _EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
 ANY_TYPE = "a number, text, a date or anything else"
@@ -68,7 +67,7 @@ def _default(column: Column, default: Any) -> Value:
         if column.type.kind is Kind.BINARY:
             return str(default).encode()
         return reader(column)(default)[0]
-    except ValueError:
+    except (ValueError, ArithmeticError):
         return str(default)
 
 
@@ -100,10 +99,18 @@ def _shown(value: Any) -> str:
 
 def _integer(column: Column, value: Any) -> tuple[Value, str]:
     number = values.integer(_number(value))
-    if number < 0 and column.unsigned:
-        return str(number % (1 << 64)), ""  # BIGINT UNSIGNED travels as int64
+    bits = column.type.bits
+    if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
+        number += 1 << 64  # BIGINT UNSIGNED travels as int64
+    values.check_range(number, bits, column.unsigned)
     # Without a definition nobody knows whether a negative int64 is a BIGINT or a BIGINT UNSIGNED over 2^63-1.
     return str(number), "sign_unknown" if number < 0 and column.vague and column.type.bits == 64 else ""
+
+
+def _year(column: Column, value: Any) -> tuple[Value, str]:
+    number = values.integer(_number(value))
+    values.check_year(number)
+    return str(number), ""
 
 
 def _float(column: Column, value: Any) -> tuple[Value, str]:
@@ -111,7 +118,7 @@ def _float(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _double(column: Column, value: Any) -> tuple[Value, str]:
-    return values.double_text(float(_number(value))), ""
+    return values.double_text(float(_number(value))), "decimal_or_double" if column.vague else ""
 
 
 def _decimal(column: Column, value: Any) -> tuple[Value, str]:
@@ -141,16 +148,13 @@ def _string(column: Column, value: Any) -> tuple[Value, str]:
     text = utf8_or_bytes(_text(value))
     if isinstance(text, bytes):
         return text, ""
-    if column.vague and text and _is_base64(text):
+    if column.vague and _is_base64(text):
         return text, "binary_or_text"
     return text, ""
 
 
 def utf8_or_bytes(text: str) -> str | bytes:
-    """Text of a message read with surrogateescape; the bytes where they are not UTF-8 (TiCDC copies them raw).
-
-    ValueError for a lone surrogate that was escaped in the JSON: no bytes stand for it.
-    """
+    """Text of a message read with surrogateescape; the bytes where they are not UTF-8 (TiCDC copies them raw)."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -177,10 +181,8 @@ def _date(column: Column, value: Any) -> tuple[Value, str]:
 
 def _datetime(column: Column, value: Any) -> tuple[Value, str]:
     number = values.integer(_number(value))
-    milliseconds = column.scale is not None and column.scale <= 3
-    text = values.datetime_of_micros(
-        number * 1000 if milliseconds else number, 6 if column.scale is None else column.scale
-    )
+    micros = number * 1000 if publish.in_milliseconds(column) else number
+    text = values.datetime_of_micros(micros, 3 if column.scale is None else column.scale)
     return text, "" if number or column.nullable else "temporal_zero_ambiguous"
 
 
@@ -201,7 +203,7 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
 
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
     Kind.INTEGER: _integer,
-    Kind.YEAR: _integer,
+    Kind.YEAR: _year,
     Kind.FLOAT: _float,
     Kind.DOUBLE: _double,
     Kind.DECIMAL: _decimal,
@@ -219,7 +221,7 @@ def null_images(column: Column, default: Any) -> tuple[Any, ...]:
     """JSON values that TiCDC writes for NULL in a column with this schema default (ticdc-wire.md §2.1)."""
     images = [default]
     if isinstance(default, Number):
-        images.append(Number(publish.compact(publish.json_double(default))))
+        images.append(Number(publish.compact(values.json_double(default))))
         if column.type.bits == 64 and float(default) > 1 << 63:
             images.append(Number("0"))  # TiCDC reads the text of a BIGINT UNSIGNED default as 0
     elif isinstance(default, str):
@@ -237,90 +239,99 @@ def default_images(column: Column) -> tuple[Any, ...]:
 
 
 # ---------------------------------------------------------------------------------- plain value → JSON text
-Write = Callable[[Any], str]
-"""Plain value (not NULL) → JSON text. LossyError; ValueError when the value is not of the column's type."""
+Flag = Callable[[str], None]
+Write = Callable[[Any, Flag], str]
+"""(plain value, where flags go) → JSON text. LossyError; ValueError when the value is not of the column's type."""
 
 _quote = json.encoder.encode_basestring
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a writer knows. extension: tidb_type is declared. lossy: write as TiCDC does what can't be kept exactly."""
+
+    column: Column
+    extension: bool
+    lossy: bool
+
+    def lose(self, what: str, details: str, flag: Flag) -> None:
+        """The value is about to change: flagged where that was asked for, else refused."""
+        if not self.lossy:
+            raise LossyError("LOSSY_VALUE", column=self.column.name, details=details)
+        flag(f"{what}:{self.column.name}")
+
+
 def writer(column: Column, extension: bool, lossy: bool) -> Write:
-    """Compiled writer. `extension`: tidb_type is declared. `lossy`: write as TiCDC does what can't be kept exactly."""
-    return partial(_WRITERS[column.type.kind], column, extension, lossy)
+    """Compiled writer of a column's values."""
+    return partial(_WRITERS[column.type.kind], _Target(column, extension, lossy))
 
 
-def _refuse(column: Column, details: str) -> LossyError:
-    return LossyError("LOSSY_VALUE", column=column.name, details=details)
-
-
-def _w_integer(column: Column, extension: bool, lossy: bool, text: str) -> str:
+def _w_integer(to: _Target, text: str, flag: Flag) -> str:
     number = values.integer(text)
-    if number >> 63 > 0:
-        if not extension and not lossy:
-            details = (
-                f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
-                "set enable_tidb_extension, or --on-lossy flag"
-            )
-            raise _refuse(column, details)
-        return str(number - (1 << 64))
+    values.check_range(number, to.column.type.bits, to.column.unsigned)
+    if number >> 63 <= 0:
+        return text
+    if not to.extension:
+        details = (
+            f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
+            "set enable_tidb_extension, or --on-lossy flag"
+        )
+        to.lose("unsigned_wrapped", details, flag)
+    return str(number - (1 << 64))
+
+
+def _w_year(_to: _Target, text: str, _flag: Flag) -> str:
+    values.check_year(values.integer(text))
     return text
 
 
-def _w_real(column: Column, extension: bool, lossy: bool, text: str) -> str:
-    return json.dumps(json_double(text))
+def _w_real(_to: _Target, text: str, _flag: Flag) -> str:
+    return json.dumps(values.json_double(text))
 
 
-def _w_decimal(column: Column, extension: bool, lossy: bool, text: str) -> str:
+def _w_decimal(to: _Target, text: str, flag: Flag) -> str:
     values.check_decimal(text)
-    if not lossy and not values.survives_double(text):
-        raise _refuse(column, f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded")
-    return json.dumps(json_double(text))
+    if not values.survives_double(text):
+        details = f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded"
+        to.lose("lossy_decimal", details, flag)
+    return json.dumps(values.json_double(text))
 
 
-def _w_bit(column: Column, extension: bool, lossy: bool, value: bytes) -> str:
+def _w_bit(to: _Target, value: bytes, _flag: Flag) -> str:
     if not isinstance(value, bytes):
         raise ValueError("text, where BIT's bytes are needed")
-    if column.length == 1:
+    if to.column.length == 1:
         return "true" if any(value) else "false"
     return f'"{values.base64_text(value[::-1])}"'
 
 
-def _w_text(column: Column, extension: bool, lossy: bool, value: str | bytes) -> str:
-    if isinstance(value, str):
-        return _quote(value)
-    if not lossy:
-        raise _refuse(column, "the text is not UTF-8, so the message would not be valid JSON")
-    return _quote(value.decode("utf-8", "surrogateescape"))
+def _w_text(to: _Target, value: str | bytes, flag: Flag) -> str:
+    if isinstance(value, bytes):
+        to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", flag)
+        value = value.decode("utf-8", "surrogateescape")
+    return _quote(value)
 
 
-def _w_binary(column: Column, extension: bool, lossy: bool, value: bytes) -> str:
+def _w_binary(_to: _Target, value: bytes, _flag: Flag) -> str:
     if not isinstance(value, bytes):
         raise ValueError("text, where binary is needed")
     return f'"{values.base64_text(value)}"'
 
 
-def _temporal(convert: Callable[[Column, str], int]) -> Callable[[Column, bool, bool, str], str]:
+def _temporal(convert: Callable[[Column, str], int]) -> Callable[[_Target, str, Flag], str]:
     """Dates that Debezium has no number for are refused, or become NULL (0 in a NOT NULL column) as in TiCDC."""
 
-    def write(column: Column, extension: bool, lossy: bool, text: str) -> str:
-        if text[:2] == "00" and text[:4] != "0000" and not lossy:
-            raise _refuse(column, f"{text}: Debezium moves years below 100 to 1970..2069")
-        try:
-            return str(convert(column, _adjusted(text)))
-        except ValueError:
-            if not _is_zero_date(text):
-                raise
-            if not lossy:
-                raise _refuse(column, f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0") from None
-            return "null" if column.nullable else "0"
+    def write(to: _Target, text: str, flag: Flag) -> str:
+        if _is_zero_date(text):
+            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", flag)
+            return "null" if to.column.nullable else "0"
+        if text[:2] == "00":
+            to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", flag)
+            # The time adjuster: years 1 to 69 are in the 2000s, 70 to 99 in the 1900s.
+            text = ("20" if values.integer(text[2:4].lstrip("0") or "0") < 70 else "19") + text[2:]
+        return str(convert(to.column, text))
 
     return write
-
-
-def _adjusted(text: str) -> str:
-    """TiCDC's (and Debezium's) time adjuster: years 1 to 69 are in the 2000s, 70 to 99 in the 1900s."""
-    if text[:2] != "00" or text[:4] == "0000" or not text[:4].isdigit():
-        return text
-    return ("20" if int(text[:4]) < 70 else "19") + text[2:]
 
 
 def _is_zero_date(text: str) -> bool:
@@ -330,23 +341,27 @@ def _is_zero_date(text: str) -> bool:
 
 def _w_datetime(column: Column, text: str) -> int:
     micros = values.micros_of_datetime(text)
-    return micros // 1000 if column.scale is not None and column.scale <= 3 else micros
+    if not publish.in_milliseconds(column):
+        return micros
+    if micros % 1000:
+        raise ValueError(f"{text} has more than {column.scale} fraction digits")
+    return micros // 1000
 
 
-def _w_timestamp(column: Column, extension: bool, lossy: bool, text: str) -> str:
+def _w_timestamp(_to: _Target, text: str, _flag: Flag) -> str:
     if text.startswith(values.ZERO_TIMESTAMP):
         return f'"{_EPOCH_TIMESTAMP}"'
     values.micros_of_datetime(text)
     return f'"{text.replace(" ", "T")}Z"'
 
 
-def _w_time(column: Column, extension: bool, lossy: bool, text: str) -> str:
+def _w_time(_to: _Target, text: str, _flag: Flag) -> str:
     return str(values.micros_of_time(text))
 
 
-_WRITERS: dict[Kind, Callable[[Column, bool, bool, Any], str]] = {
+_WRITERS: dict[Kind, Callable[[_Target, Any, Flag], str]] = {
     Kind.INTEGER: _w_integer,
-    Kind.YEAR: _w_integer,
+    Kind.YEAR: _w_year,
     Kind.FLOAT: _w_real,
     Kind.DOUBLE: _w_real,
     Kind.DECIMAL: _w_decimal,

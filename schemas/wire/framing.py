@@ -9,9 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from schemas.errors import WireError
-
-SchemaId = int | str
-"""A Confluent id, or a Glue UUID as text."""
+from schemas.ports import SchemaId
 
 _CONFLUENT, _GLUE = 0, 3
 MAX_MESSAGE = 64 * 1024 * 1024

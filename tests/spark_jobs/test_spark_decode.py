@@ -14,9 +14,9 @@ import pytest
 
 from schemas.errors import SetupError
 from schemas.event import Message, RowChange
+from schemas.options import Options
 from schemas.table import Column, Value
 from schemas.types import Kind
-from schemas.wire.options import Options
 from spark_jobs import decode, transcode
 from spark_jobs.codec import Side, decode_one
 from spark_jobs.columns import CHANGES

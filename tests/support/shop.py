@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from schemas.event import Message
-from schemas.wire.options import Options
+from schemas.options import Options
 from spark_jobs.codec import Side
 from spark_jobs.lookup import FileSchemas, HttpSchemas
 from spark_jobs.messages import read_messages

@@ -1,0 +1,107 @@
+"""`python -m benchmarks`: runs benchmarks and prints a line a figure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks import rows, spark_avro
+from benchmarks.figures import HEADER, Benchmark, Figure, Run
+
+BENCHMARKS: tuple[Benchmark, ...] = (
+    Benchmark(
+        "spark-avro-customers",
+        "Spark: TiCDC Avro of shop.customers (10 columns, two schema ids) to typed change events",
+        partial(spark_avro.run, rows.customers()),
+    ),
+    Benchmark(
+        "spark-avro-wide",
+        "Spark: the same for a table of 20 columns, one of nearly every type",
+        partial(spark_avro.run, rows.wide()),
+    ),
+)
+_EPILOG = """\
+output
+  A line a figure on stdout, tab-separated: name, value, unit, rival's value, ratio, target, ok or short.
+  The ratio says how many times better than the rival: 2 is half the CPU, or twice the rows a second. `-` is nothing
+  to compare with, or no target. `short` is a missed target. Progress goes to stderr.
+
+reading the figures
+  CPU per row is of the JVM and all Python workers together, and includes planning the query. It compares well within
+  one run; rows a second depend on what else the machine does. docs/benchmarks.md tells what each figure means.
+
+examples
+  python -m benchmarks                                    all of them, full size
+  python -m benchmarks spark-avro-wide --quick            one, in under two minutes
+  python -m benchmarks --quick --json figures.json        also as JSON
+
+exit status
+  0 all ran, whatever the figures; 1 one failed (its results were wrong); 2 wrong usage
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what is asked for. Out: the exit status."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    by_name = {b.name: b for b in BENCHMARKS}
+    for name in asked.names:
+        if name not in by_name:
+            parser.error(f"no benchmark {name!r}; there are: {', '.join(by_name)}")
+    if asked.json and not asked.json.absolute().parent.is_dir():
+        parser.error(f"--json {asked.json}: its folder is not there")
+    if asked.list:
+        for benchmark in BENCHMARKS:
+            print(benchmark.name, benchmark.what, sep="\t")
+        return 0
+    figures: list[Figure] = []
+    failed = False
+    print(*HEADER, sep="\t", file=sys.stderr)
+    for name in asked.names or by_name:
+        started = time.monotonic()
+
+        def say(text: str, name: str = name, started: float = started) -> None:
+            print(f"[{name} {time.monotonic() - started:.0f} s] {text}", file=sys.stderr, flush=True)
+
+        try:
+            for figure in by_name[name].run(Run(asked.quick, asked.rows, say)):
+                figures.append(figure)
+                print(figure.line(), flush=True)
+        except RuntimeError as error:
+            print(f"error: {name}: {error}", file=sys.stderr)
+            failed = True
+    if asked.json:
+        text = json.dumps({"quick": asked.quick, "figures": [f.as_json() for f in figures]}, indent=1)
+        asked.json.write_text(text + "\n", encoding="utf-8")
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure the project's own figures, beside a rival's where there is one, on this machine.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [b.name for b in BENCHMARKS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}")
+    parser.add_argument("--list", action="store_true", help="print the names and what each measures, and stop")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
+    parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, as JSON")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 100:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number from 100 is needed")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""TiCDC Avro in Spark: our decode() against only reading the file, a fastavro UDF per record, and bare from_avro.
+
+All cases run in one session, in turn, round after round: what else the machine does falls on all of them. Before
+anything is timed, each case's result is checked against the generator.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from io import BytesIO
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+from benchmarks.cpu import Spent, Stopwatch
+from benchmarks.figures import Figure, Run
+from benchmarks.rows import PARTITIONS, Source, changes, write_parquet
+from schemas.event import Row
+from schemas.types import Kind
+from spark_jobs.cache import cache_dir
+from spark_jobs.columns import quoted, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROWS, QUICK_ROWS = 200_000, 50_000
+_ROUNDS, _QUICK_ROUNDS = 5, 3
+_WARM_UPS = 2  # the JVM compiles while it runs: the first rounds are slower
+_SLOW = 1
+_SAMPLE = 40  # rows compared with the generator, of each case
+_TARGET_UDF, _TARGET_BARE = 10.0, 0.85
+
+
+def run(source: Source, run: Run) -> Iterator[Figure]:
+    """The figures of one table."""
+    from spark_jobs.session import spark_session
+
+    rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
+    spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
+    cases = _cases(spark, source, rows, run.say)
+    run.say("checking the results against the generator")
+    _check(source, cases)
+    rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
+    for number in range(_WARM_UPS + rounds):
+        kind = "warm-up" if number < _WARM_UPS else f"round {number - _WARM_UPS + 1} of {rounds}"
+        for case in cases.values():
+            spent = _spend(case.frame)
+            run.say(f"{kind}: {case.name} {case.rows / spent.wall:,.0f} rows/s, {_micros(spent, case):.2f} µs CPU/row")
+            if number >= _WARM_UPS:
+                case.spent.append(spent)
+    yield from _figures(source, cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A way to read or decode the messages, and what its runs took. frame: lazy, run anew each time."""
+
+    name: str
+    rows: int
+    frame: DataFrame
+    spent: list[Spent] = field(default_factory=list)
+
+    @property
+    def micros(self) -> float:
+        """CPU per row, the median of the runs."""
+        return median(_micros(s, self) for s in self.spent)
+
+    @property
+    def rate(self) -> float:
+        """Rows a second, the median of the runs."""
+        return median(self.rows / s.wall for s in self.spent)
+
+
+def _micros(spent: Spent, case: Case) -> float:
+    return spent.cpu / case.rows * 1e6
+
+
+def _spend(frame: DataFrame) -> Spent:
+    """One run to the end: every column of every row is made, and thrown away."""
+    with Stopwatch() as watch:
+        frame.write.format("noop").mode("overwrite").save()
+    return watch.spent
+
+
+# ---------------------------------------------------------------------------------------------- cases
+def _cases(spark: SparkSession, source: Source, rows: int, say: Callable[[str], None]) -> dict[str, Case]:
+    from spark_jobs import decode
+
+    folder = cache_dir() / "benchmarks"
+    few = max(PARTITIONS, rows // _SLOW)
+
+    def read(of: Source, count: int) -> DataFrame:
+        say(f"input: {count:,} messages of {of.name}")
+        return spark.read.parquet(str(write_parquet(of, count, folder)))
+
+    whole, part, one_id = read(source, rows), read(source, few), read(source.only_newest(), rows)
+
+    def ours(messages: DataFrame, table: str | None, check: Literal["exact", "header"] = "exact") -> DataFrame:
+        return decode(messages, format="avro", schemas=source.schemas, table=table, check=check)
+
+    cases = (
+        Case("read", rows, whole),
+        Case("header", rows, ours(whole, source.table, "header")),
+        Case("exact", rows, ours(whole, source.table)),
+        Case("generic", few, ours(part, None)),
+        Case("fastavro-udf", few, part.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
+        Case("from_avro", rows, one_id.select("*", bare_from_avro(source).alias("decoded"))),
+    )
+    return {case.name: case for case in cases}
+
+
+def bare_from_avro(source: Source) -> Column:
+    """The newest value schema over whatever is in `value`: no look at the id, no key, no op."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro.functions import from_avro
+
+    text = source.schemas.by_id(source.value_ids()[-1], "value")
+    return from_avro(F.substring("value", 6, 1 << 30), text, {"mode": "PERMISSIVE"})
+
+
+def fastavro_udf(source: Source) -> Any:
+    """The rival: (key, value) → struct of the newest version's columns, _tidb_op and _tidb_commit_ts, by fastavro.
+
+    Of a delete, which has no value, the key's columns are there. BIGINT UNSIGNED comes as the wire's signed long.
+    """
+    from pyspark.sql import functions as F
+
+    columns = source.versions[-1].columns
+    long = {c.name: "bigint" for c in columns if c.type.kind is Kind.INTEGER and c.type.bits == 64}
+    shown = [f"{quoted(c.name)} {long.get(c.name) or spark_type(c)}" for c in columns]
+    kind = f"struct<{', '.join(shown)}, _tidb_op string, _tidb_commit_ts bigint>"
+    names = (*(c.name for c in columns), "_tidb_op", "_tidb_commit_ts")
+    texts = {e.id: e.schema for e in source.schemas.all() if isinstance(e.id, int)}
+    decoder = FastavroDecoder(texts, names)
+    return F.udf(lambda key, value: decoder(key, value), kind)  # a lambda has no type hints for Spark to judge by
+
+
+class FastavroDecoder:
+    """A record by the schema of its header's id; a schema is parsed once in each worker's task."""
+
+    def __init__(self, texts: Mapping[int, str], names: tuple[str, ...]) -> None:
+        self._texts = dict(texts)
+        self._names = names
+        self._parsed: dict[int, Any] = {}
+
+    def __call__(self, key: bytes | None, value: bytes | None) -> tuple[Any, ...] | None:
+        from fastavro import schemaless_reader
+
+        data = key if value is None else value
+        if data is None:
+            return None
+        zero, id_ = struct.unpack_from(">bi", data)
+        if zero:
+            raise ValueError(f"the first byte is {zero}")
+        schema = self._parsed.get(id_) or self._parse(id_)
+        body = BytesIO(data)
+        body.seek(5)
+        record: dict[str, Any] = schemaless_reader(body, schema, None)  # type: ignore[assignment]
+        if value is None:
+            record["_tidb_op"] = "d"
+        return tuple(map(record.get, self._names))
+
+    def _parse(self, id_: int) -> Any:
+        import json
+
+        from fastavro import parse_schema
+
+        parsed = self._parsed[id_] = parse_schema(json.loads(self._texts[id_]))
+        return parsed
+
+
+# ---------------------------------------------------------------------------------------------- checks
+def _check(source: Source, cases: Mapping[str, Case]) -> None:
+    """Each case gives as many rows as went in, none of them an error, and the generator's values. RuntimeError."""
+    from pyspark.sql import functions as F
+
+    marks = {}
+    for case in cases.values():
+        totals = {"rows": F.count(F.lit(1))}
+        if "error" in case.frame.columns:
+            totals["errors"] = F.count("error")
+        if case.name in ("header", "exact"):
+            totals["mark"] = F.bit_xor(F.xxhash64(*case.frame.columns))
+        found = case.frame.select(*(c.alias(n) for n, c in totals.items())).collect()[0].asDict()
+        if found["rows"] != case.rows or found.get("errors"):
+            raise RuntimeError(f"{case.name}: {case.rows} rows went in, this came out: {found}")
+        marks[case.name] = found.get("mark")
+        where = "source." if "source" in case.frame.columns else ""
+        number = F.expr(f"{where}offset * {PARTITIONS} + {where}partition")
+        sample = {r["_n"]: r for r in case.frame.withColumn("_n", number).where(F.col("_n") < _SAMPLE).collect()}
+        if case.name != "read":
+            of = source.only_newest() if case.name == "from_avro" else source
+            _check_sample(case.name, of, sample)
+    if marks["header"] != marks["exact"]:
+        raise RuntimeError('check="header" and check="exact" give different rows')
+
+
+def _check_sample(case: str, source: Source, sample: Mapping[int, Any]) -> None:
+    for number, event in zip(sorted(sample), changes(source, range(len(sample))), strict=True):
+        row, ours = sample[number], case in ("header", "exact", "generic")
+        found = row[("before" if event.op == "d" else "after") if ours else "decoded"]
+        want = event.before if event.op == "d" else event.after
+        if event.op == "d" and case == "from_avro":
+            want = None  # it does not read keys
+        op = row["op"] if ours else found["_tidb_op"] if found is not None else None
+        if (want is None) != (found is None) or (want is not None and op != event.op) or not _same(source, want, found):
+            raise RuntimeError(f"{case}: row {number} is {row}, the generator made {event.op} {want}")
+
+
+def _same(source: Source, want: Row | None, found: Any) -> bool:
+    """A row as the generator made it against a map in plain form or a struct of typed columns."""
+    if want is None:
+        return found is None
+    values = found if isinstance(found, dict) else found.asDict()
+    return all(_equal(want.get(c.name), values.get(c.name), c.type.kind) for c in source.versions[-1].columns)
+
+
+def _equal(want: str | bytes | None, found: Any, kind: Kind) -> bool:
+    if want is None or found is None:
+        return want is None and found is None
+    if isinstance(want, bytes):
+        return bool(found in (want, f'{{"hex":"{want.hex()}"}}'))
+    if isinstance(found, str):
+        return found == want
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        digits = struct.Struct("f" if kind is Kind.FLOAT else "d")
+        return digits.pack(found) == digits.pack(float(want))
+    difference = Decimal(want) - found
+    return difference == 0 or (kind is Kind.INTEGER and difference == 1 << 64)
+
+
+# ---------------------------------------------------------------------------------------------- figures
+def _figures(source: Source, cases: Mapping[str, Case]) -> Iterator[Figure]:
+    read, udf, bare = cases["read"], cases["fastavro-udf"], cases["from_avro"]
+
+    def cpu(case: Case, rival: Case | None = None, target: float | None = None) -> Figure:
+        name = f"spark-avro-{source.name}.{case.name}.cpu" + (f"-vs-{rival.name}" if rival else "")
+        note = f"{case.rows} rows, median of {len(case.spent)}"
+        return Figure(name, case.micros, "us/row", "less", rival.micros if rival else None, target, note)
+
+    for case in cases.values():
+        rival = udf if case.name in ("header", "exact", "generic") else None
+        name = f"spark-avro-{source.name}.{case.name}.rate" + (f"-vs-{rival.name}" if rival else "")
+        note = f"{case.rows} rows, median of {len(case.spent)}"
+        yield Figure(name, case.rate, "rows/s", "more", rival.rate if rival else None, None, note)
+    for case in (read, udf, bare):
+        yield cpu(case)
+    yield cpu(cases["header"], udf, _TARGET_UDF)
+    yield cpu(cases["header"], bare, _TARGET_BARE)
+    yield cpu(cases["header"], read)
+    for case in (cases["exact"], cases["generic"]):
+        for rival in (udf, bare, read):
+            yield cpu(case, rival)

@@ -1,0 +1,452 @@
+"""Damaged and hostile messages: nothing but WireError comes out, memory stays bounded, the next message is read.
+
+BRIDGE_FUZZ=N: mutations per decoder (20,000).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.codec.avro import write_long
+from schemas.errors import WireError
+from schemas.event import Event, Message, RowChange
+from schemas.options import Options
+from schemas.plain import json_line, plain_error, plain_event
+from schemas.wire.base import Decoder
+from schemas.wire.framing import MAX_MESSAGE, frame, unframe
+from spark_jobs.codec import Side, decode_one, plain_lines, transcode_one
+from spark_jobs.lookup import FileSchemas
+from tests.support.golden import FORMATS, Golden, Registry, cases
+
+MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
+SMALL = 4096
+DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
+ALL = pytest.mark.parametrize("golden", [g for name in FORMATS for g in cases(name)], ids=str)
+
+
+def _lines(decoder: Decoder, message: Message) -> list[str]:
+    """What the bridge prints of a message. Any error but WireError is the test's failure."""
+    return [json_line(line) for line in plain_lines(decode_one(decoder, message), message)]
+
+
+def _one(golden: Golden) -> Message | None:
+    """A row message of at most 4 KiB, with a key and a value where there is one."""
+    small = [m for m in golden.messages() if len(m.key or b"") + len(m.value or b"") <= SMALL]
+    return max(small, key=lambda m: (m.key is not None, m.value is not None, len(m.value or b"")), default=None)
+
+
+@ALL
+def test_truncation_at_every_byte(golden: Golden) -> None:
+    """A row that was cut is an error, whatever the byte; never a row, and never another row."""
+    message = _one(golden)
+    if message is None or message.value is None:
+        pytest.skip("no message with a value of at most 4 KiB")
+    decoder = golden.side().decoder()
+    whole = _lines(decoder, message)
+    for cut in range(len(message.value)):
+        result = decode_one(decoder, replace(message, value=message.value[:cut]))
+        # The schema beside a watermark or a DDL statement says nothing of them; a row needs its own.
+        if result.error is None:
+            assert not any(isinstance(e, RowChange) for e in result.events)
+            assert [json_line(plain_event(e, message)) for e in result.events] == whole
+    # A key may be cut in its schema, which says nothing that the value's does not.
+    for cut in range(len(message.key or b"")):
+        damaged = replace(message, key=(message.key or b"")[:cut])
+        result = decode_one(decoder, damaged)
+        if result.error is None:
+            assert golden.format == "debezium"
+            assert [json_line(plain_event(e, damaged)) for e in result.events] == whole
+    assert _lines(decoder, message) == whole
+
+
+@ALL
+def test_bytes_after_the_end(golden: Golden) -> None:
+    decoder = golden.side().decoder()
+    for message in golden.messages():
+        rows = [e for e in decode_one(decoder, message).events if isinstance(e, RowChange)]
+        if rows and message.value is not None:
+            result = decode_one(decoder, replace(message, value=message.value + b"\x01"))
+            assert result.error is not None
+            assert result.error.code in ("TRAILING_BYTES", "MALFORMED", "NOT_FRAMED"), result.error
+
+
+def _mutate(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        at, end = sorted((rng.randrange(len(out) + 1), rng.randrange(len(out) + 1)))
+        match rng.randrange(8):
+            case 0 if out:
+                out[min(at, len(out) - 1)] ^= 1 << rng.randrange(8)
+            case 1 if out:
+                out[min(at, len(out) - 1)] = rng.choice(b'\x00\x01\x02\x7f\x80\xff"{}[],:-0eE.\\u')
+            case 2:
+                del out[at : min(end, at + 16)]
+            case 3:
+                out[at:at] = rng.randbytes(rng.randrange(1, 9))
+            case 4:
+                out[at:at] = out[at : min(end, at + 64)]
+            case 5:
+                other = rng.choice(others)
+                out[at:end] = other[min(at, len(other)) : min(end, len(other))]
+            case 6:
+                out[at:at] = rng.choice(
+                    (
+                        b"null",
+                        b"true",
+                        b"[]",
+                        b"{}",
+                        b"-1",
+                        b"1e400",
+                        b"NaN",
+                        b'"',
+                        b"\xed\xa0\x80",
+                        b"\\ud800",
+                        b"9" * 30,
+                    )
+                )
+            case _:
+                del out[at:]
+    return bytes(out)
+
+
+def _material(format_: str) -> list[tuple[Golden, list[Message]]]:
+    found = [(g, [m for m in g.messages() if m.value and len(m.value) <= SMALL]) for g in cases(format_)]
+    return [(g, messages) for g, messages in found if messages]
+
+
+@DDL
+@pytest.mark.parametrize("format_", FORMATS)
+def test_random_mutations(format_: str, ddl: bool) -> None:
+    rng = random.Random(f"{format_} {ddl} 20261121")
+    material = _material(format_)
+    share = max(1, MUTATIONS // len(material))
+    outcomes = {"error": 0, "event": 0}
+    for golden, messages in material:
+        decoder = golden.side(ddl).decoder()
+        good = rng.choice(messages)
+        whole = _lines(decoder, good)
+        values = [m.value for m in messages if m.value]
+        keys = [m.key for m in messages if m.key] or [b""]
+        for number in range(share):
+            message = rng.choice(messages)
+            if message.key and rng.random() < 0.2:
+                bad = replace(message, key=_mutate(rng, message.key, keys))
+            else:
+                bad = replace(message, value=_mutate(rng, message.value or b"", values))
+            outcomes["error" if _lines(decoder, bad)[:1][0].startswith('{"kind": "error"') else "event"] += 1
+            if number % 50 == 0:
+                assert _lines(decoder, good) == whole
+        assert _lines(decoder, good) == whole
+    assert min(outcomes.values()) > MUTATIONS // 100  # both happen: the mutations are neither too wild nor too tame
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
+    """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
+    rng = random.Random(f"{format_} {to} 20261121")
+    material = [
+        m for m in _material(format_) if m[0].name.startswith(("wide", "pk_", "names", "evolution", "partition"))
+    ]
+    for golden, messages in material:
+        decoder = golden.side(ddl=True).decoder()
+        registry = Registry()
+        options = golden.options() if to == format_ else Options.of({"time_zone": golden.zone})
+        encoder = Side(to, registry, options).encoder()  # type: ignore[arg-type]
+        back = Side(to, registry, Options.of({"time_zone": golden.zone})).decoder()  # type: ignore[arg-type]
+        values = [m.value for m in messages if m.value]
+        for _ in range(max(1, MUTATIONS // 8 // len(material))):
+            message = rng.choice(messages)
+            bad = replace(message, value=_mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000)
+            for written in transcode_one(decoder, encoder, bad).out:
+                back.decode(written)
+
+
+# ---- Avro
+AVRO = Golden("avro", "pk_int.ext1")
+
+
+def _avro() -> tuple[Decoder, Message]:
+    return AVRO.side().decoder(), next(m for m in AVRO.messages() if m.value)
+
+
+def _refused(decoder: Decoder, message: Message) -> str:
+    with pytest.raises(WireError) as caught:
+        decoder.decode(message)
+    assert json.loads(json_line(plain_error(caught.value, message)))["code"] == caught.value.code
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (b"", "NOT_FRAMED"),
+        (b"\x00", "TRUNCATED"),
+        (b"\x00\x00\x00\x00", "TRUNCATED"),
+        (b"{}", "NOT_FRAMED"),
+        (b"\x04abcdefgh", "NOT_FRAMED"),
+        (b"\x00\x7f\xff\xff\xff", "UNKNOWN_SCHEMA_ID"),
+        (b"\x00\xff\xff\xff\xff", "UNKNOWN_SCHEMA_ID"),
+        (b"\x03\x01" + bytes(16), "NOT_FRAMED"),
+        (b"\x03\x00" + bytes(16), "UNKNOWN_SCHEMA_ID"),
+        (b"\x02", "MALFORMED"),
+        (b"\x02" + bytes(9), "MALFORMED"),
+        (b"\x01", "MALFORMED"),
+        (b"\x01[]", "MALFORMED"),
+        (b"\x01{}", "MALFORMED"),
+        (b"\x01" + b"[" * 100_000, "MALFORMED"),
+        (b"\x01\xff", "MALFORMED"),
+        (gzip.compress(b"\x00\x00\x00\x00\x01"), "NOT_FRAMED"),
+    ],
+)
+def test_avro_values_that_are_none(value: bytes, code: str) -> None:
+    decoder, good = _avro()
+    assert _refused(decoder, replace(good, value=value)) == code
+    assert decoder.decode(good)
+
+
+@pytest.mark.parametrize("side", ["key", "value"])
+def test_avro_numbers_lengths_and_branches(side: str) -> None:
+    decoder, good = _avro()
+    data = getattr(good, side)
+    head = data[:5]
+    for body, code in [
+        (b"\x80" * 11, "MALFORMED"),
+        (b"\xff" * 9 + b"\x7f", "MALFORMED"),
+        (b"\x82\x00", "MALFORMED"),
+        (b"\xff\xff\xff\xff\x7f", "MALFORMED"),
+        (b"\x80", "TRUNCATED"),
+        (b"", "TRUNCATED"),
+    ]:
+        assert _refused(decoder, replace(good, **{side: head + body})) == code, body
+    if side == "value":
+        for branch in (2, -1, 1 << 40):
+            assert _refused(decoder, replace(good, value=head + b"\x02" + write_long(branch))) == "MALFORMED"
+        for size, code in [
+            ((1 << 63) - 1, "TRUNCATED"),
+            (1 << 31, "TRUNCATED"),
+            (-1, "MALFORMED"),
+            (-(1 << 63), "MALFORMED"),
+        ]:
+            assert _refused(decoder, replace(good, value=head + b"\x02\x02" + write_long(size))) == code
+
+
+def test_avro_op_must_be_an_op() -> None:
+    decoder, good = _avro()
+    assert good.value is not None
+    assert good.value.count(b"\x02c") == 1
+    for op in (b"\x02x", b"\x00", b"\x02\xff"):
+        assert _refused(decoder, replace(good, value=good.value.replace(b"\x02c", op))) == "MALFORMED"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "",
+        "x",
+        "[]",
+        "1",
+        "null",
+        '"string"',
+        "{}",
+        '{"type":"enum","name":"a","symbols":[]}',
+        '{"type":"record","name":"a"}',
+        "[" * 900,
+        '{"type":"record","name":"a","fields":[{"name":"x","type":"long"}]}',
+        '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int"}}]}',
+        '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"map","values":"int","connect.parameters":{"tidb_type":"INT"}}}]}',
+        '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int","connect.parameters":{"tidb_type":"NOPE"}}}]}',
+    ],
+)
+def test_schema_that_ticdc_would_not_register(schema: str) -> None:
+    _, good = _avro()
+    assert good.value is not None
+    id_ = unframe(good.value, "value")[0]
+    from spark_jobs.lookup import Registered
+
+    side = Side("avro", FileSchemas([Registered("s", 1, id_, schema)]), Options())
+    assert _refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
+
+
+def test_frames() -> None:
+    uuid = "6f2c1a9e-0f3b-4a57-9a3c-3a5a3cf0d6e1"
+    assert unframe(frame(7, b"x"), "value") == (7, 5)
+    assert unframe(frame((1 << 31) - 1, b""), "value") == ((1 << 31) - 1, 5)
+    assert unframe(frame(uuid, b"x"), "value") == (uuid, 18)
+
+
+# ---- Debezium
+def _debezium() -> tuple[Decoder, Message, dict[str, Any]]:
+    golden = Golden("debezium", "pk_int.schema")
+    good = next(m for m in golden.messages() if m.value and b'"op":"c"' in m.value)
+    assert good.value is not None
+    return golden.side().decoder(), good, json.loads(good.value)
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b" ",
+        b"null",
+        b"1",
+        b"[]",
+        b"{}",
+        b'{"payload":',
+        b'{"payload":null}',
+        b'{"payload":[]}',
+        b'{"payload":{}}',
+        b'{"payload":{"source":1,"op":"c"}}',
+        b'{"payload":{"source":{},"op":"c"}}',
+        b'{"payload":{"source":{},"op":"m"}}',
+        b'{"payload":{"source":{"commit_ts":-1},"op":"m"}}',
+        b'{"payload":{"source":{"commit_ts":"1"},"op":"m"}}',
+        b'{"payload":{"source":{"commit_ts":1.5},"op":"m"}}',
+        b'{"payload":' + b"[" * 100_000,
+        b'{"payload":' + b'{"a":' * 100_000,
+        gzip.compress(b'{"payload":{}}'),
+        b"\xff\xfe{}",
+        b"\xef\xbb\xbf{}",
+        b'{"payload":{"source":{},"op":["c"]}}',
+        b'{"payload":{"op":"c","op":"c"}}',
+        b'{"payload":{"x":NaN}}',
+        b'{"payload":{"x":Infinity}}',
+        b'{"payload":{"ddl":"x","source":{}}}',
+        b'{"payload":{"ddl":1,"databaseName":"d","source":{"table":"t"}}}',
+    ],
+)
+def test_debezium_values_that_are_none(value: bytes) -> None:
+    decoder, good, _ = _debezium()
+    assert _refused(decoder, replace(good, value=value)) == "MALFORMED"
+    assert decoder.decode(good)
+
+
+def _changed(change: Any) -> bytes:
+    _, _, whole = _debezium()
+    change(whole["payload"])
+    return _compact(whole)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.update(op="x"),
+        lambda p: p.update(op=None),
+        lambda p: p.update(after=None),
+        lambda p: p.update(after=[]),
+        lambda p: p.update(after="x"),
+        lambda p: p.update(before=[]),
+        lambda p: p.pop("source"),
+        lambda p: p["source"].pop("db"),
+        lambda p: p["source"].update(table=1),
+        lambda p: p["after"].update(nope=1),
+        lambda p: p["after"].update(id="1"),
+        lambda p: p["after"].update(id=1.5),
+        lambda p: p["after"].update(id=[1]),
+        lambda p: p["after"].update(v=1),
+        lambda p: p["after"].update(v={}),
+        lambda p: p.update(op="d", before=None),
+        lambda p: p["source"].update(cluster_id=1),
+        lambda p: p.update(ts_ms="x"),
+    ],
+)
+def test_debezium_payloads_that_ticdc_does_not_write(change: Any) -> None:
+    decoder, good, _ = _debezium()
+    assert _refused(decoder, replace(good, value=_changed(change))) == "MALFORMED"
+
+
+@pytest.mark.parametrize(
+    "text", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"--1", b"0x10", b"01", b"1_0", b'"\xff']
+)
+def test_debezium_numbers_that_are_none(text: bytes) -> None:
+    decoder, good, whole = _debezium()
+    whole["payload"]["after"]["id"] = "@@"
+    assert _refused(decoder, replace(good, value=_compact(whole).replace(b'"@@"', text))) == "MALFORMED"
+
+
+def test_debezium_text_that_is_not_utf8_keeps_its_bytes() -> None:
+    decoder, good, whole = _debezium()
+    whole["payload"]["after"]["v"] = "@@"
+    [event] = decoder.decode(replace(good, value=_compact(whole).replace(b"@@", b"\xe9\xff")))
+    assert event.after["v"] == b"\xe9\xff"  # type: ignore[union-attr, index]
+
+
+def test_debezium_has_no_tombstones() -> None:
+    decoder, good, _ = _debezium()
+    assert _refused(decoder, replace(good, value=None)) == "EMPTY_RECORD"
+
+
+def test_debezium_keys_that_are_none() -> None:
+    decoder, good, _ = _debezium()
+    for key in (
+        b"",
+        b"null",
+        b"[]",
+        b'{"payload":1}',
+        b"\x00\x00\x00\x00\x01",
+        b'{"payload":{"id":1}',
+        b'{"payload":{"id":1,"id":1}}',
+    ):
+        assert _refused(decoder, replace(good, key=key)) == "MALFORMED"
+    [event] = decoder.decode(replace(good, key=None))
+    assert event.key == ()  # type: ignore[union-attr]
+
+
+# ---- memory
+def _peak(decoder: Decoder, message: Message) -> int:
+    tracemalloc.start()
+    try:
+        decode_one(decoder, message)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_avro_memory_is_bounded_by_what_is_there() -> None:
+    decoder, good = _avro()
+    assert good.value is not None
+    decoder.decode(good)
+    head = good.value[:5]
+    for size in ((1 << 63) - 1, 1 << 40, 1 << 31, 100 << 20):
+        assert _peak(decoder, replace(good, value=head + b"\x02\x02" + write_long(size) + b"x" * 100)) < 1 << 20
+
+
+@pytest.mark.parametrize("piece", [b"[],", b"{},", b'{"a":1},', b'"",', b"1,", b'["\xff"],'])
+def test_debezium_memory_is_bounded(piece: bytes) -> None:
+    decoder, good, whole = _debezium()
+    whole["payload"]["after"]["v"] = "@@"
+    many = b"[" + piece * ((1 << 20) // len(piece)) + b"1]"
+    value = _compact(whole).replace(b'"@@"', many)
+    assert _refused(decoder, replace(good, value=value)) == "MALFORMED"
+    assert _peak(decoder, replace(good, value=value)) < (64 << 20) + 32 * len(value)
+
+
+def test_messages_over_the_limit_are_refused_unread() -> None:
+    huge = bytes(MAX_MESSAGE + 1)
+    for golden in (AVRO, Golden("debezium", "pk_int.schema")):
+        good = next(m for m in golden.messages() if m.value and b'"ddl"' not in m.value)
+        for bad in (replace(good, value=huge), replace(good, key=huge)):
+            assert _refused(golden.side().decoder(), bad) == "TOO_LARGE"
+
+
+def test_events_of_one_message_are_not_changed_by_the_next() -> None:
+    golden = Golden("debezium", "wide.schema")
+    decoder = golden.side().decoder()
+    kept: list[tuple[list[Event], list[str]]] = []
+    for message in golden.messages():
+        events = decoder.decode(message)
+        kept.append((events, [json_line(plain_event(e, message)) for e in events]))
+    for (events, before), message in zip(kept, golden.messages(), strict=True):
+        assert [json_line(plain_event(e, message)) for e in events] == before

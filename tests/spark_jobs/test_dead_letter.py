@@ -1,0 +1,63 @@
+"""Dead letters keep the message, say why it is here, and can be read again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import WireError
+from schemas.event import Message
+from schemas.plain import json_line
+from spark_jobs.dead_letter import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter, dead_letter_line
+from spark_jobs.messages import parse_line
+from tests.spark_jobs.test_messages import messages
+
+ERROR = WireError("MALFORMED", where="value", details="nope 订单")
+
+
+@given(messages, st.text(max_size=2000))
+def test_bytes_headers_and_place_are_kept(message: Message, text: str) -> None:
+    error = WireError("MALFORMED", where="value", details=text)
+    made = dead_letter(error, message)
+    assert (made.key, made.value, made.topic, made.partition, made.offset, made.timestamp) == (
+        message.key,
+        message.value,
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+    )
+    assert made.headers[: len(message.headers)] == message.headers
+    line = json_line(dead_letter_line(error, message))
+    assert parse_line(line.encode(), "x") == made
+    assert (json.loads(line)["code"], json.loads(line)["detail"]) == ("MALFORMED", error.detail)
+    assert len(dict(made.headers)[DETAIL] or b"") <= 4000
+
+
+def test_headers_say_why_and_where() -> None:
+    made = dead_letter(ERROR, Message(b"k", None, "t", 1, 7, None, (("x", b"1"),)))
+    assert made.headers == (
+        ("x", b"1"),
+        (REASON, b"MALFORMED"),
+        (DETAIL, "value: nope 订单".encode()),
+        (ORIGIN, b"t/1/7"),
+        (ATTEMPT, b"1"),
+    )
+    assert dict(dead_letter(ERROR, Message(None, b"")).headers)[ORIGIN] == b"-/-/-"
+
+
+def test_attempts_are_counted_and_told_once() -> None:
+    message = Message(b"k", b"v", "t", 0, 0, None, (("x", b"1"),))
+    for attempt in range(1, 12):
+        message = dead_letter(ERROR, message)
+        assert dict(message.headers)[ATTEMPT] == str(attempt).encode()
+        assert len(message.headers) == 5
+
+
+@pytest.mark.parametrize("attempt", [b"", b"x", b"-1", b"9" * 50, b"\xff", None])
+def test_an_attempt_of_somebody_else(attempt: bytes | None) -> None:
+    made = dead_letter(ERROR, Message(None, b"", headers=((ATTEMPT, attempt),)))
+    assert dict(made.headers)[ATTEMPT] == b"1"

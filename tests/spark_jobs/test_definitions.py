@@ -1,0 +1,124 @@
+"""`--ddl META`: the version of a table that a row belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import SetupError
+from schemas.names import sanitise_name
+from schemas.table import Column, Table, TableId, TableVersion
+from schemas.types import BY_NAME
+from spark_jobs.definitions import Definitions
+from tests.support.golden import FORMATS, GOLDEN, Golden, cases
+
+ID = TableId("d", "t")
+
+
+def version(commit_ts: int, *names: str, id_: TableId = ID, kind: str = "int") -> TableVersion:
+    return TableVersion(commit_ts, Table(id_, tuple(Column(n, BY_NAME[kind]) for n in names)))
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 60))
+def test_a_row_has_the_newest_version_below_it(stamps: list[int], commit_ts: int) -> None:
+    """A row whose commit_ts equals a DDL's belongs to the version before; of equal ones the last stands."""
+    versions = [version(ts, f"c{i}") for i, ts in enumerate(stamps)]
+    below = [v for v in sorted(versions, key=lambda v: v.commit_ts) if v.commit_ts < commit_ts]
+    found = Definitions(versions)
+    assert found.at(ID, commit_ts) == (below[-1] if below else None)
+    assert found.at(ID, None) == sorted(versions, key=lambda v: v.commit_ts)[-1]
+    assert found.at(TableId("d", "other"), commit_ts) is None
+
+
+def test_sanitised_names_find_the_table() -> None:
+    made = version(5, "订单-no", "b", id_=TableId("名", "1 t"))
+    found = Definitions([made])
+    avro = TableId("_", "_1_t")
+    assert found.sanitised(avro, ("___no", "b"), 6) == made
+    assert found.sanitised(avro, ("b",), None) == made  # a key-only delete
+    assert found.sanitised(avro, ("b",), 5) is None
+    assert found.sanitised(avro, ("x",), 6) is None
+    assert found.sanitised(TableId("名", "1 t"), ("b",), 6) is None
+
+
+def test_without_a_commit_ts_the_columns_tell_or_nothing_does() -> None:
+    old, wide, other = version(1, "a", "b"), version(2, "a", "b", "c"), version(3, "a", "b", kind="bigint")
+    assert Definitions([old, wide]).sanitised(ID, ("a", "b"), None) == old
+    assert Definitions([old, wide]).sanitised(ID, ("a", "b", "c"), None) == wide
+    assert Definitions([old, other]).sanitised(ID, ("a", "b"), None) is None
+    assert Definitions([old, wide]).sanitised(ID, ("a",), None) is None
+
+
+@pytest.mark.parametrize("golden", [g for name in FORMATS for g in cases(name)], ids=str)
+def test_columns_are_the_metas(golden: Golden) -> None:
+    tables = golden.definitions
+    for step in golden.meta["steps"]:
+        listed: list[dict[str, Any]] = step.get("columns") or []
+        if not listed or not all(c["mysql_type"] for c in listed):
+            continue
+        found = tables.at(TableId(step["schema"], step["table"]), step["commit_ts"] + 1)
+        assert found is not None
+        if found.commit_ts != step["commit_ts"]:
+            continue
+        columns = found.table.columns
+        assert [c.name for c in columns] == [c["name"] for c in listed]
+        assert [c.type.code for c in columns] == [c["mysql_type"] for c in listed]
+        assert [not c.nullable for c in columns] == [c["not_null"] for c in listed]
+        assert [c.primary_key for c in columns] == [c["pri_key"] for c in listed]
+        assert [c.handle_key for c in columns] == [c["handle_key"] for c in listed]
+        assert [c.has_default for c in columns] == [c["default"] is not None for c in listed]
+        assert [list(c.elements) for c in columns] == [c.get("elems") or [] for c in listed]
+        assert found.table.handle_key == tuple(c["name"] for c in listed if c["handle_key"])
+        assert len({sanitise_name(c.name) for c in columns}) <= len(columns)
+
+
+def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
+    golden = Golden("avro", "evolution.ext1")
+    tables = golden.definitions
+    for step in golden.meta["steps"]:
+        for row in step.get("rows") or []:
+            found = tables.at(TableId(step["schema"], step["table"]), step["commit_ts"])
+            assert found is not None
+            assert set(row["after"] or row["before"]) == {c.name for c in found.table.columns if not c.virtual}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "x",
+        "[]",
+        "{}",
+        "1",
+        '{"steps":1}',
+        '{"steps":[{"columns":[{}]}]}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"DROP TABLE t"}',
+        "\ud800",
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "ddl.jsonl"
+    path.write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(SetupError, match=r"--ddl .*ddl\.jsonl") as caught:
+        Definitions.read(path)
+    assert caught.value.code == "USAGE"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="No such file"):
+        Definitions.read(tmp_path / "no.meta.json")
+
+
+def test_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    meta = json.loads((GOLDEN / "avro" / "pk_int.ext1.meta.json").read_text())
+    next(s for s in meta["steps"] if s.get("columns"))["columns"][0]["mysql_type"] = 255
+    path = tmp_path / "x.meta.json"
+    path.write_text(json.dumps(meta))
+    with pytest.raises(SetupError, match="KeyError"):
+        Definitions.read(path)

@@ -1,0 +1,282 @@
+"""Defects that were found, each with the smallest case that showed it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
+from spark_jobs.cli import main
+from spark_jobs.lookup import HttpSchemas
+from spark_jobs.messages import message_line, parse_line, read_messages
+from tests.spark_jobs.registries import answer, golden_registry, serving
+from tests.support.golden import Golden
+
+ASKED: tuple[Callable[[HttpSchemas], object], ...] = (
+    lambda r: r.by_id(1, "value"),
+    lambda r: r.newest("s"),
+    lambda r: r.id_of("s", "{}"),
+)
+AVRO, DBZ = Golden("avro", "pk_int.ext1"), Golden("debezium", "pk_int.schema")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def dbz(*more: str, source: str | None = None) -> list[str]:
+    return ["decode", "--format", "debezium", "--in", source or str(DBZ.messages_file), *more]
+
+
+# ---- D. lost output, credentials
+def test_d1_out_and_dead_letter_of_one_name() -> None:
+    """Exit 0 and the output is GONE: DeadLetters.close unlinks --dead-letter, which is --out."""
+    code = main(dbz("--out", "x.jsonl", "--dead-letter", "x.jsonl"))
+    assert code == 2 or Path("x.jsonl").exists()
+
+
+def test_d2_dead_letter_that_is_the_input() -> None:
+    """A replay of dead letters into the same file deletes the input when all went well; before anyone looked."""
+    Path("dl.jsonl").write_text(DBZ.messages_file.read_text())
+    assert (
+        main(dbz("--out", "o.jsonl", "--dead-letter", "dl.jsonl", source="dl.jsonl")) == 2 or Path("dl.jsonl").exists()
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["user:s3cret@localhost:8081", "ftp://user:s3cret@localhost", "http://user:s3cret@:8081"]
+)
+def test_d3_credentials_of_a_wrong_url_are_masked(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", "--format", "avro", "--in", "x", "--registry", url]) == 2
+    assert "s3cret" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://user:s3cret@localhost:port", "http://user:12/s3cret@localhost:8081", "http://[::1", "http://h:99999"],
+)
+def test_d4_url_with_a_port_that_is_none(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """ValueError traceback (exit 1), and it shows the part of a password with `/` that looks like a port."""
+    assert main(["decode", "--format", "avro", "--in", "x", "--registry", url, "--registry-wait", "0.1"]) == 2
+
+
+def test_d5_credentials_do_not_follow_a_redirect_to_another_host() -> None:
+    with (
+        serving(golden_registry(AVRO)) as other,
+        serving(lambda _m, path, _b: answer(302, b"", Location=other.url + path)) as server,
+    ):
+        HttpSchemas(f"http://me:s3cret@localhost:{server.port}").by_id(next(iter(AVRO.schemas.all())).id, "value")
+        assert all("authorization" not in headers for _, _, headers, _ in other.seen)
+
+
+# ---- E. tracebacks (exit code 1 then means "done, some in the dead letter")
+@pytest.mark.parametrize("body", [b"hello", b"[]", b"{}", b"5", b'{"schema":5}', b"null"])
+def test_e1_registry_that_answers_200_with_something_else(body: bytes) -> None:
+    with serving(lambda *_: answer(200, body)) as server:
+        for call in ASKED:
+            with pytest.raises((SetupError, WireError)):
+                call(HttpSchemas(server.url, wait=0.1))
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 422])
+def test_e2_registry_that_refuses_with_a_body_that_is_no_object(status: int) -> None:
+    with serving(lambda *_: answer(status, b"[]")) as server:
+        for call in ASKED:
+            with pytest.raises((SetupError, WireError)):
+                call(HttpSchemas(server.url, wait=0.1))
+
+
+def test_e3_redirected_registration_is_no_listing() -> None:
+    """urllib turns the POST into a GET: the answer is the subject's list of versions."""
+
+    def respond(method: str, path: str, _body: bytes) -> Any:
+        return answer(302, b"", Location="/moved") if method == "POST" else answer(200, [1, 2])
+
+    with serving(respond) as server, pytest.raises((SetupError, WireError)):
+        HttpSchemas(server.url, wait=0.1).id_of("s", "{}")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+    ],
+)
+def test_e4_a_port_that_does_not_speak_http(reply: bytes) -> None:
+    """http.client.BadStatusLine and IncompleteRead are neither OSError nor ValueError."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        stop = threading.Event()
+
+        def talk() -> None:
+            while not stop.is_set():
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    client.recv(4096)
+                    client.sendall(reply)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        try:
+            with pytest.raises((SetupError, WireError)):
+                HttpSchemas(f"http://127.0.0.1:{server.getsockname()[1]}", wait=0.1).by_id(1, "value")
+        finally:
+            stop.set()
+            socket.create_connection(server.getsockname()).close()
+            thread.join()
+
+
+@pytest.mark.parametrize("headers", [[[1, None]], [[None, None]], [[["a"], None]]])
+def test_e5_header_names_are_text(headers: Any) -> None:
+    """Accepted as a message; then AttributeError in dead_letter (or TypeError in Kafka)."""
+    with pytest.raises(WireError):
+        parse_line(json.dumps({"key_b64": None, "value_b64": None, "headers": headers}).encode(), "x")
+
+
+@pytest.mark.parametrize("name", ["partition", "offset", "timestamp"])
+@pytest.mark.parametrize("number", [-(1 << 70), 1 << 70])
+def test_e6_numbers_that_kafka_does_not_have(name: str, number: int) -> None:
+    """ArrowInvalid/OverflowError with --out x.parquet, a KafkaException with kafka:."""
+    with pytest.raises(WireError):
+        parse_line(json.dumps({"key_b64": None, "value_b64": None, name: number}).encode(), "x")
+
+
+def test_e7_parquet_with_text_columns() -> None:
+    pq.write_table(pa.table({"key": ["a"], "value": ["b"]}), "s.parquet")
+    assert main(dbz(source="s.parquet")) in (1, 2)
+
+
+def test_e8_parquet_with_other_headers() -> None:
+    pq.write_table(
+        pa.table(
+            {
+                "key": pa.array([b"a"], pa.binary()),
+                "value": pa.array([b"a"], pa.binary()),
+                "headers": pa.array([{"x": 1}]),
+            }
+        ),
+        "t.parquet",
+    )
+    assert main(dbz(source="t.parquet")) in (1, 2)
+
+
+def test_e9_parquet_timestamps_without_a_zone_are_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent wrong value: taken in the machine's zone."""
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        table = {
+            "key": pa.array([b"a"], pa.binary()),
+            "value": pa.array([b"b"], pa.binary()),
+            "timestamp": pa.array([datetime(2024, 1, 1)], pa.timestamp("us")),
+        }
+        pq.write_table(pa.table(table), "t.parquet")
+        [message] = read_messages(Path("t.parquet"))
+        assert isinstance(message, Message)
+        assert message.timestamp == 1_704_067_200_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("config", [b"foo.bar=1\n", b"socket.timeout.ms=x\n", b"sasl.password=\xff\n"])
+def test_e10_kafka_settings_that_are_none(config: bytes) -> None:
+    """KafkaException from Consumer(config), Producer(config); UnicodeDecodeError."""
+    Path("k.conf").write_bytes(config)
+    more = ["--kafka-config", "k.conf", "--bootstrap-servers", "127.0.0.1:1"]
+    assert main(dbz(*more, source="kafka:T")) == 2
+    assert main(dbz(*more, "--dead-letter", "kafka:T")) == 2
+
+
+@pytest.mark.parametrize("option", ["--out", "--dead-letter"])
+def test_e11_a_folder_as_output(option: str) -> None:
+    Path("folder").mkdir()
+    assert main(dbz(option, "folder")) == 2
+
+
+def test_e12_dead_letters_in_parquet_are_parquet() -> None:
+    """JSON lines under the name x.parquet: --in x.parquet refuses them."""
+    Path("i.jsonl").write_text(json.dumps(message_line(Message(b"k", b"bad"))))
+    main(dbz("--dead-letter", "x.parquet", source="i.jsonl"))
+    [found] = read_messages(Path("x.parquet"))
+    assert isinstance(found, Message)
+    assert found.value == b"bad"
+
+
+def test_e13_message_too_large_for_the_broker(kafka: Any) -> None:
+    """KafkaException(MSG_SIZE_TOO_LARGE) from produce is not caught."""
+    topic = kafka.create_topic()
+    Path("i.jsonl").write_text(json.dumps(message_line(Message(b"k", b"x" * 1_100_000))))
+    assert (
+        main(dbz("--dead-letter", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, source="i.jsonl"))
+        == 2
+    )
+
+
+def test_e14_negative_partition(kafka: Any) -> None:
+    topic = kafka.create_topic()
+    Path("i.jsonl").write_text(json.dumps(message_line(Message(b"k", b"x", "t", -5))))
+    assert main(
+        dbz("--dead-letter", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, source="i.jsonl")
+    ) in (1, 2)
+
+
+# ---- F. small
+@pytest.mark.parametrize("text", ["nan", "inf", "5smsm", "s", ""])
+def test_f1_registry_wait(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """nan and inf waited for ever."""
+    words = ["decode", "--format", "avro", "--in", "x", "--registry", "http://127.0.0.1:1", "--registry-wait", text]
+    assert main(words) == 2
+    assert "USAGE" in capsys.readouterr().err
+
+
+def test_f2_zone_that_is_not_given_is_told_when_avro_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """Debezium → Avro without --time-zone writes TIMESTAMP in UTC without a word."""
+    lines = Path("s.jsonl")
+    lines.write_text("\n".join(json.dumps(row) for row in AVRO.meta["registered_schemas"]))
+    main(
+        [
+            "transcode",
+            "--from",
+            "debezium",
+            "--to",
+            "avro",
+            "--in",
+            str(DBZ.messages_file),
+            "--schemas",
+            str(lines),
+            "--out",
+            "o.jsonl",
+        ]
+    )
+    assert "--time-zone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ['{"steps":["x"]}', "[" * 100_000])
+def test_f3_definitions_of_another_form(content: str) -> None:
+    """AttributeError, RecursionError."""
+    Path("d.json").write_text(content)
+    assert main(dbz("--ddl", "d.json")) == 2
+
+
+def test_f4_nothing_is_left_beside_after_a_start_that_failed() -> None:
+    assert main(dbz("--out", "o.jsonl", source="no-such-file.jsonl")) == 2
+    assert os.listdir() == []

@@ -1,0 +1,160 @@
+"""The golden cases of tests/golden: messages of TiCDC's own encoders, and the rows they were made from."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import WireError
+from schemas.event import Event, Message
+from schemas.options import Options
+from schemas.ports import SchemaId
+from spark_jobs.codec import Side, decode_one, plain_lines
+from spark_jobs.definitions import Definitions
+from spark_jobs.lookup import FileSchemas
+from spark_jobs.messages import read_messages
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+FORMATS = ("avro", "debezium")
+
+# The tools import each other by bare name; this is the one place that puts their folder on the path.
+_TOOLS = str(ROOT / "tests" / "tools")
+if _TOOLS not in sys.path:
+    sys.path.append(_TOOLS)
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One case of one format."""
+
+    format: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.format}/{self.name}"
+
+    @property
+    def messages_file(self) -> Path:
+        return GOLDEN / self.format / f"{self.name}.jsonl"
+
+    @property
+    def meta_file(self) -> Path:
+        return GOLDEN / self.format / f"{self.name}.meta.json"
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return _meta(self.meta_file)
+
+    @property
+    def zone(self) -> str:
+        return str(self.meta["changefeed_tz"])
+
+    @property
+    def schemas(self) -> FileSchemas:
+        return FileSchemas.read(self.meta_file)
+
+    @property
+    def definitions(self) -> Definitions:
+        return Definitions.read(self.meta_file)
+
+    def options(self, **more: Any) -> Options:
+        """The options that the case was encoded with, as far as the bridge knows them."""
+        known = {f.name for f in fields(Options)}
+        given = {k: v for k, v in self.meta["options"].items() if k in known}
+        return Options.of({**given, "time_zone": self.zone, **more})
+
+    def side(self, ddl: bool = False) -> Side:
+        """The reading side: schemas and zone of the meta, with or without its table definitions."""
+        tables = self.definitions if ddl else None
+        return Side(self.format, self.schemas, Options.of({}, time_zone=self.zone), tables)
+
+    def messages(self) -> list[Message]:
+        return list(_messages(self.messages_file))
+
+    def events(self, ddl: bool = False) -> list[Event]:
+        """The events of all messages; messages that can't be read (a record without key and value) are left out."""
+        decoder = self.side(ddl).decoder()
+        return [event for message in self.messages() for event in decode_one(decoder, message).events]
+
+    def plain(self, ddl: bool = False) -> list[dict[str, Any]]:
+        """The plain form of all messages, as JSON gives it back."""
+        decoder = self.side(ddl).decoder()
+        lines = [line for m in self.messages() for line in plain_lines(decode_one(decoder, m), m)]
+        return [dict(json.loads(json.dumps(line))) for line in lines]
+
+
+@cache
+def _meta(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
+def _messages(path: Path) -> tuple[Message, ...]:
+    found = tuple(read_messages(path))
+    assert all(isinstance(m, Message) for m in found), f"{path} has a line that is no message"
+    return tuple(m for m in found if isinstance(m, Message))
+
+
+def cases(format_: str) -> list[Golden]:
+    """All cases of a format, in order of their names."""
+    names = sorted(p.name.removesuffix(".meta.json") for p in (GOLDEN / format_).glob("*.meta.json"))
+    return [Golden(format_, name) for name in names]
+
+
+def case_check(golden: Golden) -> Any:
+    """golden_check's Case: `.check(lines)` gives a Score with `.differences`."""
+    check = import_module("golden_check")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the tool leaves closing the messages to the collector
+        return check.Case(golden.messages_file, golden.meta_file, "wire")
+
+
+def case_module() -> Any:
+    """golden_case: how the tool compares and shifts values."""
+    return import_module("golden_case")
+
+
+class Registry:
+    """A schema registry in memory (schemas.ports.SchemaSource) that gives out ids."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, list[str]] = {}
+        self._texts: list[str] = []
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="the test's registry")
+        return self._texts[schema_id - 1]
+
+    def newest(self, subject: str) -> str | None:
+        return self.subjects[subject][-1] if subject in self.subjects else None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        if schema not in self._texts:
+            self._texts.append(schema)
+        versions = self.subjects.setdefault(subject, [])
+        if schema not in versions:
+            versions.append(schema)
+        return self._texts.index(schema) + 1
+
+
+def pairs(text: bytes | None) -> Any:
+    """A JSON message with its key order, numbers as they are written; bytes that are not UTF-8 survive."""
+    if text is None:
+        return None
+    return json.loads(
+        text.decode("utf-8", "surrogateescape"), object_pairs_hook=list, parse_float=_Number, parse_int=_Number
+    )
+
+
+class _Number(str):
+    """The text of a number, so that 1 and 1.0 are told apart."""
+
+    __slots__ = ()
