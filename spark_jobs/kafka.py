@@ -157,7 +157,10 @@ class TopicWriter:
         self._check()
 
     def _count(self, topic: str) -> int:
+        """Partitions of a topic; 0 for one that is not there yet: the broker makes it, or refuses the first message."""
         try:
+            if self._producer.list_topics(topic, timeout=_TIMEOUT).topics[topic].error is not None:
+                return 0
             return len(_partitions(self._producer, topic, self._servers))
         except KafkaException as error:
             raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=str(error.args[0])) from error

@@ -67,9 +67,11 @@ def _results(
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
     found = frame.mapInArrow(RunBatches(read, write, topic, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
-    results = (found.orderBy("position") if source else found).persist()
+    found = found.persist()
     try:
-        results.count()
+        found.count()
+        cores = spark.sparkContext.defaultParallelism
+        results = found.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else found
         for number, row in enumerate(tracked(results.toLocalIterator(), "results"), 1):
             result = row.asDict(recursive=True)
             if result["bad"] is not None:
@@ -80,7 +82,7 @@ def _results(
             elif result["tally"] is not None:
                 yield result, _failed(result)
     finally:
-        results.unpersist()
+        found.unpersist()
 
 
 def _bad_line(line: bytes, where: str) -> WireError:
