@@ -149,7 +149,8 @@ def typed_changes(events: DataFrame, table: Table) -> DataFrame:
     """Change events with plain maps → before and after as structs of one table's columns; other tables left out."""
     from pyspark.sql import functions as F
 
-    ours = (F.col("db") == table.id.db) & (F.col("table") == table.id.table) | (F.col("kind") == "error")
+    of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
+    ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe("ticdc_bridge_other_tables", F.count(F.when(~ours, 1)).alias("rows"))
     columns = [
         F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)

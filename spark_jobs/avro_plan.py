@@ -1,9 +1,9 @@
 """TiCDC Avro of one table inside the JVM: Spark's from_avro, one branch per schema id (reference: spark.md §2).
 
 Spark's reader is lenient: it takes trailing bytes, a wrong schema that happens to fit and text that is not UTF-8. With
-`exact` each record is therefore written again with to_avro and compared byte for byte: every value has one spelling in
-Avro as TiCDC writes it, so equal bytes mean that nothing was lost. What differs goes to the in-process decoder, which
-says what is wrong. With `header` only the id and Spark's own failures are checked.
+`exact` each record is therefore written again with to_avro and compared byte for byte: equal bytes mean that nothing
+was lost. What differs goes to the in-process decoder, whose event or error is taken. With `header` only the id and
+Spark's own failures are checked.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from schemas.errors import WireError
 from schemas.names import sanitise_name
 from schemas.publish.avro import BEFORE
 from schemas.table import Column as TableColumn
-from schemas.table import TableId
+from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.values import bit_size
 from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.framing import frame
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, quoted, spark_type
+from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, quoted, row_type, spark_type
 from spark_jobs.lookup import Registered, Schemas
-from spark_jobs.workers import error_of
+from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,11 +57,14 @@ def _of_table(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
     name = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
     found = []
     for entry in schemas.all():
-        described = json.loads(entry.schema)
-        if not isinstance(described, dict) or described.get("name") != name.table:
-            continue
-        if str(described.get("namespace", "")).rpartition(".")[2] == name.db:
-            found.append(WriterSchema(entry, compile_record(entry.schema, f"schema id {entry.id}")))
+        try:
+            described = json.loads(entry.schema)
+            if not isinstance(described, dict) or described.get("name") != name.table:
+                continue
+            if str(described.get("namespace", "")).rpartition(".")[2] == name.db:
+                found.append(WriterSchema(entry, compile_record(entry.schema, f"schema id {entry.id}")))
+        except (ValueError, WireError):
+            continue  # somebody else's schema: not of a TiDB table
     return sorted(found, key=lambda w: (w.entry.subject, w.entry.version))
 
 
@@ -104,7 +108,6 @@ class AvroPlan:
     def decode(self, frame_: DataFrame) -> DataFrame:
         """Messages with Kafka's columns → change events with before and after as structs."""
         from pyspark.sql import functions as F
-        from pyspark.sql.pandas.functions import arrow_udf
 
         header = F.substring(F.coalesce("value", "key"), 1, 5)
         theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
@@ -116,12 +119,45 @@ class AvroPlan:
             *(_decoded("key", w).alias(f"_k{n}") for n, w in enumerate(self.keys)),
         )
         checked = read.withColumn("_ok", self._ok())
+        if not self.exact:
+            told = self._told_by_spark(header)
+            return checked.withColumn("_told", told).select(*self._columns(_HEADER_TOLD))
+        rescued = checked.withColumn("_told", self._told_by_the_codec())
+        late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
+        counted = rescued.withColumn("_late", late)
+        counted = counted.observe("ticdc_bridge_late_tables", F.count(F.when(F.col("_late"), 1)).alias("rows"))
+        return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD))
+
+    def _told_by_the_codec(self) -> Column:
+        """What the in-process decoder makes of a message that Spark's reader does not give back byte for byte."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        record = self.values[-1].record
+        kind = rescued_type(row_type(Table(record.id, record.columns)))
+        made = arrow_schema(f"told {kind}").field("told").type
+        rescuer = rescue(self.side, Table(record.id, record.columns), made)
+
         bad = [F.when(~F.col("_ok"), F.col(name)) for name in ("key", "value")]
         topic = F.when(~F.col("_ok"), F.coalesce("topic", F.lit("")))
-        errors = arrow_udf(error_of(self.side), _ERROR)(  # type: ignore[call-overload]
-            *bad, topic
+        told: Column = arrow_udf(rescuer, kind)(*bad, topic)  # type: ignore[call-overload]
+        return told
+
+    def _told_by_spark(self, header: Column) -> Column:
+        """Why a message is refused, as far as its header tells: no Python is started for it."""
+        from pyspark.sql import functions as F
+
+        known = [w.header for w in (*self.values, *self.keys)]
+        rules = (
+            (header.isNull(), "EMPTY_RECORD", "key and value are null"),
+            ((F.length(header) < 5) | (F.substring(header, 1, 1) != F.lit(b"\0")), "NOT_FRAMED", "no Confluent header"),
+            (~header.isin(*[F.lit(h) for h in known]), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+            (F.lit(True), "MALFORMED", 'Spark can\'t read the record; check="exact" says why'),
         )
-        return checked.withColumn("_error", errors).select(*self._columns())
+        told = F.lit(None).cast(_ERROR)
+        for condition, code, detail in reversed(rules):
+            told = F.when(condition, F.struct(F.lit(code).alias("code"), F.lit(detail).alias("detail"))).otherwise(told)
+        return F.when(~F.col("_ok"), told)
 
     # ---- is the message what it should be
     def _ok(self) -> Column:
@@ -154,7 +190,8 @@ class AvroPlan:
         return F.when(there, again == F.substring(side, 6, 1 << 30)).otherwise(F.lit(False))
 
     # ---- the event's columns
-    def _columns(self) -> Iterator[Column]:
+    def _columns(self, told: frozenset[str]) -> Iterator[Column]:
+        """The event's columns; those of `told` come from `_told` where Spark's own reading is not right."""
         from pyspark.sql import functions as F
 
         ok = F.col("_ok")
@@ -164,12 +201,11 @@ class AvroPlan:
         unknown = F.when(op.isNull() & F.col("value").isNotNull(), F.array(F.lit("op_unknown"))).otherwise(F.array())
         record = self.values[-1].record
         source = F.struct("topic", "partition", "offset", "timestamp")
-        error = F.struct(F.col("_error.code"), F.col("_error.detail"), F.col("key"), F.col("value"))
+        error = F.struct(F.col("_told.code"), F.col("_told.detail"), F.col("key"), F.col("value"))
         made: dict[str, Column] = {
-            "kind": F.when(ok, F.lit("row")).otherwise(F.lit("error")),
+            "kind": F.lit("row"),
             "op": row_op,
             "commit_ts": commit_ts,
-            "commit_time": F.timestamp_millis(F.shiftright(commit_ts, 18)),
             "db": F.lit(record.id.db),
             "table": F.lit(record.id.table),
             "schema_id": self._schema_id(),
@@ -179,12 +215,15 @@ class AvroPlan:
             "after": F.when(row_op != "d", self._row("value", lambda n: F.col(f"_v{n}"))),
             "flags": unknown.cast("array<string>"),
         }
-        for name in made:
-            if name != "kind":
-                made[name] = F.when(ok, made[name])
+        made |= {"ddl_type": F.lit(None).cast("int"), "query": F.lit(None).cast("string")}
+        for name, column in made.items():
+            when = F.when(ok, column)
+            made[name] = when.otherwise(F.col(f"_told.{name}")) if name in told else when
+        if "kind" not in told:
+            made["kind"] = F.coalesce(made["kind"], F.lit("error"))
         made |= {
-            "ddl_type": F.lit(None).cast("int"), "query": F.lit(None).cast("string"), "row": F.lit(0),
-            "source": source, "error": F.when(~ok, error),
+            "commit_time": F.timestamp_millis(F.shiftright(made["commit_ts"], 18)), "row": F.lit(0), "source": source,
+            "error": F.when(F.col("_told.code").isNotNull(), error),
         }  # fmt: skip
         yield from (made[name].alias(name) for name in _NAMES)
 
@@ -232,6 +271,11 @@ class AvroPlan:
         return out
 
 
+# What is taken from `_told` where Spark's own reading is not right.
+_HEADER_TOLD: frozenset[str] = frozenset()
+_CODEC_TOLD = frozenset(
+    ("kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query")
+)
 _NAMES = (
     "kind", "op", "commit_ts", "commit_time", "db", "table", "schema_id", "table_version", "key", "before", "after",
     "flags", "ddl_type", "query", "row", "source", "error",
@@ -261,9 +305,6 @@ def _typed(value: Column, column: TableColumn) -> Column:
     if kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
         wide = value.cast("decimal(20,0)")
         return F.when(wide < 0, wide + F.lit(_TWO_64)).otherwise(wide)
-    if kind is Kind.TEXT:
-        shown = F.concat(F.lit('{"hex":"'), F.lower(F.hex(value.cast("binary"))), F.lit('"}'))
-        return F.when(F.is_valid_utf8(value) | value.isNull(), value).otherwise(shown)
     return value
 
 
@@ -279,6 +320,12 @@ def _bits(value: Column, column: TableColumn) -> Column:
     length = column.length or 0
     first = F.conv(F.hex(F.substring(value, 1, 1)), 16, 10).cast("int")
     return (F.length(value) == bit_size(length)) & (first < 1 << ((length - 1) % 8 + 1))
+
+
+def _utf8(value: Column, _column: TableColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.is_valid_utf8(value)
 
 
 def _decimal_text(value: Column, _column: TableColumn) -> Column:
@@ -298,6 +345,7 @@ _RULES: dict[tuple[Kind, str], Callable[[Column, TableColumn], Column]] = {
     (Kind.BIT, "bytes"): _bits,
     (Kind.DECIMAL, "string"): _decimal_text,
     (Kind.INTEGER, "string"): _unsigned_text,
+    **{(kind, "string"): _utf8 for kind in Kind if kind not in (Kind.DECIMAL, Kind.INTEGER)},
 }
 
 

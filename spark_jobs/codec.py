@@ -55,6 +55,8 @@ def decode_one(decoder: Decoder, message: Message) -> Result:
         return Result(decoder.decode(message))
     except WireError as error:
         return Result(error=error)
+    except RecursionError:
+        return Result(error=_too_deep())
 
 
 def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
@@ -73,7 +75,13 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
                 result.skipped.append(kind_of(event))
     except WireError as error:
         return Result(error=error)
+    except RecursionError:
+        return Result(error=_too_deep())
     return result
+
+
+def _too_deep() -> WireError:
+    return WireError("MALFORMED", where="value", details="nested too deep")
 
 
 def topic_of(rule: str, event: Event) -> str:

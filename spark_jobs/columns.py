@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from schemas.table import Column, Table
+from schemas.table import Column, Table, Value
 from schemas.types import Kind
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -74,6 +75,24 @@ def _unhex(value: str, _column: Column) -> str:
     return f"unhex(substring({value}, 9, length({value}) - 10))"
 
 
+def python_value(column: Column, value: Value) -> Any:
+    """A plain value as Arrow takes it for the column's exact Spark type."""
+    if value is None:
+        return None
+    convert = _PYTHON.get(spark_type(column).partition("(")[0])
+    if isinstance(value, bytes):
+        return value if column.type.kind in (Kind.BIT, Kind.BINARY) else f'{{"hex":"{value.hex()}"}}'
+    return convert(value) if convert else value
+
+
+_PYTHON: dict[str, Callable[[str], Any]] = {
+    "smallint": int,
+    "int": int,
+    "bigint": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+}
 _CONVERT: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
     **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),

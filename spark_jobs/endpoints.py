@@ -39,10 +39,10 @@ def topic_of(place: str) -> str | None:
 
 
 def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
-    """The messages of FILE or kafka:TOPIC, in order."""
+    """The messages of FILE, `-` (standard input) or kafka:TOPIC, in order."""
     topic = topic_of(place)
     if topic is None:
-        return read_messages(Path(place))
+        return read_messages(Path("/dev/stdin" if place == "-" else place))
     from spark_jobs.kafka import read_topic
 
     return iter(read_topic(topic, kafka.settings(), kafka.from_offset))
@@ -111,7 +111,9 @@ class DeadLetters:
         for sink in written:
             sink.close()
         if self._is_file and not written:
-            Path(self.place).unlink(missing_ok=True)
+            path, part = part_of(Path(self.place))
+            if part is not None:
+                path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
         for sink in (self._sink, self._lines):

@@ -7,17 +7,19 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from schemas.codec.bounded import Bounded
 from schemas.errors import SetupError, WireError
 from schemas.ports import SchemaId
 
 T = TypeVar("T")
+_MISSING_FOR = 5.0
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -128,7 +130,7 @@ _OPENER = build_opener(_Redirects)
 
 
 class HttpSchemas:
-    """A Confluent-compatible schema registry. Each id is asked for once; a known answer never is again.
+    """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
     wait: seconds to go on trying while the registry can't be reached or answers with a passing error.
     """
@@ -152,19 +154,25 @@ class HttpSchemas:
             self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
         self._wait, self._timeout = wait, timeout
         self._by_id: dict[SchemaId, str] = {}
+        self._missing: Bounded[SchemaId, float] = Bounded(10_000)
         self._ids: dict[tuple[str, str], SchemaId | WireError] = {}
 
     def check(self) -> HttpSchemas:
-        """SetupError REGISTRY_UNREACHABLE unless the registry answers."""
-        self._call("GET", "/")
+        """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
+        status, answer = self._call("GET", "/")
+        if status >= 400:
+            raise self._refused("GET /", status, answer)
         return self
 
     def by_id(self, schema_id: SchemaId, where: str) -> str:
         text = self._by_id.get(schema_id)
         if text is None:
+            if time.monotonic() < self._missing.get(schema_id, 0.0):
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
             status, answer = self._call("GET", f"/schemas/ids/{schema_id}")
             if status != 200:
-                if status in (404, 422):
+                if isinstance(answer, dict) and answer.get("error_code") == 40403:
+                    self._missing[schema_id] = time.monotonic() + _MISSING_FOR
                     raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
                 raise self._refused(f"schema id {schema_id}", status, answer)
             text = self._told(answer, "schema", str)
@@ -201,14 +209,17 @@ class HttpSchemas:
         return found
 
     def all(self) -> Iterator[Registered]:
-        """Every version of every subject. Costs a request per version."""
+        """Every version of every Avro subject. Costs a request per version."""
         for subject in self._list("/subjects"):
             name = quote(str(subject), safe="")
             for version in self._list(f"/subjects/{name}/versions"):
                 status, answer = self._call("GET", f"/subjects/{name}/versions/{version}")
+                if status == 404:
+                    continue  # deleted since it was listed
                 if status != 200:
                     raise self._refused(f"{subject} version {version}", status, answer)
-                yield Registered(subject, version, self._told(answer, "id", int), self._told(answer, "schema", str))
+                if answer.get("schemaType", "AVRO") == "AVRO":
+                    yield Registered(subject, version, self._told(answer, "id", int), self._told(answer, "schema", str))
 
     def _list(self, path: str) -> list[Any]:
         status, answer = self._call("GET", path)
@@ -234,7 +245,9 @@ class HttpSchemas:
         end, pause = time.monotonic() + self._wait, 0.1
         while True:
             try:
-                status, text = self._once(request, max(0.5, min(self._timeout, end - time.monotonic())))
+                status, text = self._once(
+                    request, max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
+                )
                 if status not in _RETRIED:
                     return status, _json(text)
                 reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
@@ -248,13 +261,25 @@ class HttpSchemas:
             pause = min(pause * 2, 10.0)
 
     @staticmethod
-    def _once(request: Request, timeout: float) -> tuple[int, bytes]:
+    def _once(request: Request, end: float) -> tuple[int, bytes]:
+        """One exchange, whole until `end`: a server that trickles its answer is no better than one that is down."""
         try:
-            with _OPENER.open(request, timeout=timeout) as response:
-                return response.status, response.read()
+            with _OPENER.open(request, timeout=end - time.monotonic()) as response:
+                return response.status, _read_until(response, end)
         except HTTPError as error:
             with error:
-                return error.code, error.read()
+                return error.code, _read_until(error, end)
+
+
+def _read_until(response: Any, end: float) -> bytes:
+    parts = []
+    while part := response.read1(65536):
+        parts.append(part)
+        if time.monotonic() > end:
+            raise TimeoutError("the answer takes too long")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    return b"".join(parts)
 
 
 def _message(answer: Any) -> str:

@@ -20,7 +20,7 @@ _MAX_LINE = MAX_MESSAGE * 3
 def parse_line(line: bytes, where: str) -> Message:
     """A line of a message file → message. WireError BAD_LINE; the caller keeps the line's bytes."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.strip(b" \t\r\n").decode("utf-8-sig"))
         if not isinstance(found, dict) or not {"key_b64", "value_b64"} & found.keys():
             raise ValueError("an object with key_b64 and value_b64 is needed")
         return Message(
@@ -139,24 +139,30 @@ def message_of_row(row: dict[str, Any]) -> Message:
     )
 
 
-def part_of(path: Path) -> Path:
-    """Where a file is written until it is complete. SetupError USAGE when a folder has the file's name."""
+def part_of(path: Path) -> tuple[Path, Path | None]:
+    """(the file a name stands for, where it is written until it is complete); None for a pipe or a device.
+
+    SetupError USAGE when a folder has the file's name.
+    """
     if path.is_dir():
         raise SetupError("USAGE", details=f"{path}: it is a folder")
-    return path.with_name(f".{path.name}.part")
+    if path.exists() and not path.is_file():
+        return path, None
+    path = path.resolve()
+    return path, path.with_name(f".{path.name}.part")
 
 
 class LineWriter:
     """Writes objects as JSON lines to a file or a stream. A file appears under its name only when it is complete."""
 
     def __init__(self, target: Path | IO[str]) -> None:
-        self._path = target if isinstance(target, Path) else None
+        self._path: Path | None = None
         self._part: Path | None = None
         self._written = 0
         if isinstance(target, Path):
-            self._part = part_of(target)
+            self._path, self._part = part_of(target)
             try:
-                self._file: IO[str] = self._part.open("w", encoding="utf-8")
+                self._file: IO[str] = (self._part or target).open("w", encoding="utf-8")
             except OSError as error:
                 raise SetupError("USAGE", details=f"{target}: {error.strerror or error}") from error
         else:
@@ -173,6 +179,8 @@ class LineWriter:
         """Complete: the file gets its name."""
         if self._part is None or self._path is None:
             self._file.flush()
+            if self._path is not None:
+                self._file.close()
             return
         self._file.close()
         self._part.replace(self._path)
@@ -198,7 +206,10 @@ class ParquetWriter:
                 ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)),
             ]  # fmt: skip
         self._schema = pa.schema(columns)
-        self._path, self._part = path, part_of(path)
+        self._path, part = part_of(path)
+        if part is None:
+            raise SetupError("USAGE", details=f"{path}: Parquet needs a file")
+        self._part = part
         self._pa = pa
         self._rows: list[dict[str, Any]] = []
         try:

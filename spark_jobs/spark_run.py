@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import WireError
+from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.plain import json_line, plain_error
 from spark_jobs.codec import Side
@@ -74,6 +74,8 @@ def _results(
         results = found.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else found
         for number, row in enumerate(tracked(results.toLocalIterator(), "results"), 1):
             result = row.asDict(recursive=True)
+            if result["fatal"] is not None:
+                raise SetupError(result["fatal"]["code"], **json.loads(result["fatal"]["fields"]))
             if result["bad"] is not None:
                 line = bytes.fromhex(result["bad"])
                 error = _bad_line(line, f"{Path(place).name}:{number}")

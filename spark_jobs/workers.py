@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.errors import WireError
+from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
 from schemas.plain import json_line
+from schemas.table import Table
 from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
+from spark_jobs.columns import python_value
 from spark_jobs.messages import message_line, message_of_row, parse_line
 from spark_jobs.summary import Summary, kind_of
 
@@ -102,31 +104,55 @@ def _texts(row: Row | None) -> list[tuple[str, str | None]] | None:
     return [(name, f'{{"hex":"{v.hex()}"}}' if isinstance(v, bytes) else v) for name, v in row.items()]
 
 
-def error_of(side: Side) -> Callable[[Any, Any, Any], Any]:
-    """(key, value, topic) arrays → struct array (code, detail): why each message can't be decoded, null for none."""
+def rescued_type(row: str) -> str:
+    """Spark type of what `rescue` gives: a change event with rows of type `row`, or an error."""
+    return (
+        "struct<kind:string,op:string,commit_ts:bigint,db:string,`table`:string,schema_id:int,key:array<string>,"
+        f"before:{row},after:{row},flags:array<string>,ddl_type:int,query:string,code:string,detail:string>"
+    )
+
+
+def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], Any]:
+    """(key, value, topic) arrays → struct array `rescued_type`: what the in-process decoder makes of each message.
+
+    Null for a message that was not sent (topic null). kind is "other" for a row of another table than `table`.
+    schema: the Arrow type of the result.
+    """
 
     # Spark infers the kind of function from exactly these annotations.
-    def errors(keys: pa.Array, values: pa.Array, topics: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+    def events(keys: pa.Array, values: pa.Array, topics: pa.Array) -> pa.Array:  # type: ignore[type-arg]
         decoder = side.decoder()
-        out: list[dict[str, str] | None] = []
+        out: list[dict[str, Any] | None] = []
         for key, value, topic in zip(keys.to_pylist(), values.to_pylist(), topics.to_pylist(), strict=True):
-            if topic is None and key is None and value is None:
+            if topic is None:
                 out.append(None)
                 continue
-            found = decode_one(decoder, Message(key, value, topic)).error
-            told = found or WireError(
-                "MALFORMED", where="value", details="no row of this table: decode it without table="
-            )
-            out.append({"code": told.code, "detail": told.detail})
-        return pa.array(out, pa.struct([("code", pa.string()), ("detail", pa.string())]))
+            result = decode_one(decoder, Message(key, value, topic or None))
+            if result.error is not None:
+                out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
+            else:
+                out.append(_rescued(result.events[0], table))
+        made: pa.Array[Any] = pa.array(out, schema)
+        return made
 
-    return errors
+    return events
+
+
+def _rescued(event: Event, table: Table) -> dict[str, Any]:
+    found = _change(event)
+    if isinstance(event, RowChange):
+        if event.table.id != table.id:
+            return {"kind": "other"}
+        for side, row in (("before", event.before), ("after", event.after)):
+            typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
+            found[side] = typed
+    return {**found, "code": None, "detail": None}
 
 
 # ---- the command line: one result a message, in the order of the input
 RESULTS = (
     "position bigint, bad string, lines array<string>, out array<string>, tally map<string,bigint>,"
-    " error struct<code:string,fields:string>, origin string"
+    " error struct<code:string,fields:string>, origin string, fatal struct<code:string,fields:string>"
 )
 
 
@@ -156,18 +182,30 @@ class RunBatches:
                 except WireError:
                     out.append({"position": found["position"], "bad": found["line"].hex()})
                     continue
-                result = (
-                    transcode_one(decoder, encoder, message, self.topic) if encoder else decode_one(decoder, message)
-                )
+                try:
+                    result = (
+                        transcode_one(decoder, encoder, message, self.topic)
+                        if encoder
+                        else decode_one(decoder, message)
+                    )
+                except SetupError as error:
+                    # The registry is gone: the driver says so and stops; what comes after it here has no answer.
+                    out.append({"position": found["position"], "fatal": _as_row(error)})
+                    yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+                    return
                 out.append({"position": found["position"], **_result(result, message, encoder is None)})
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+
+def _as_row(error: BridgeError) -> dict[str, str]:
+    """An error as it travels to the driver, who makes the same error of it."""
+    return {"code": error.code, "fields": json.dumps(error.fields)}
 
 
 def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
     summary = Summary()
     summary.count(result)
-    failed = result.error
-    error = None if failed is None else {"code": failed.code, "fields": json.dumps(failed.fields)}
+    error = None if result.error is None else _as_row(result.error)
     return {
         "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
         "out": [json_line(message_line(m)) for m in result.out],

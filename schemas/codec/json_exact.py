@@ -64,11 +64,18 @@ def _surrogates(value: Any) -> bool:
 
 
 def python(value: Any) -> Any:
-    """A decoded document with ordinary numbers: int where there is no fraction, else float."""
+    """A decoded document with ordinary numbers: int where there is no fraction, else float. ValueError: too deep."""
+    try:
+        return _python(value)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _python(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: python(v) for k, v in value.items()}
+        return {k: _python(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [python(v) for v in value]
+        return [_python(v) for v in value]
     if isinstance(value, Number):
         return int(value) if value.removeprefix("-").isdigit() and len(value) < 1000 else float(value)
     return value

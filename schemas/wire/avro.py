@@ -14,7 +14,17 @@ from schemas.codec import avro as binary
 from schemas.codec import json_exact
 from schemas.codec.bounded import Bounded
 from schemas.errors import LossyError, WireError
-from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from schemas.event import (
+    MAX_TSO,
+    DdlEvent,
+    Event,
+    Message,
+    Row,
+    RowChange,
+    Watermark,
+    ms_to_tso,
+    tso_physical_ms,
+)
 from schemas.names import avro_subject, sanitise_name
 from schemas.ports import SchemaId
 from schemas.publish import avro as publish
@@ -24,6 +34,7 @@ from schemas.wire.base import Context, commit_ts_of
 from schemas.wire.framing import frame, unframe
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
+_FIRST_TSO = ms_to_tso(1_420_070_400_000)  # 2015: there was no TiDB before
 
 
 # ---------------------------------------------------------------------------------------------- decoder
@@ -45,7 +56,7 @@ class AvroDecoder:
                 "and which row it was can't be known"
             )
             raise WireError("EMPTY_RECORD", details=details)
-        if value and value[0] in (_DDL, _WATERMARK):
+        if value and message.key is None and value[0] in (_DDL, _WATERMARK):
             return [_out_of_band(value)]
         if value and value[0] == _DELETE and len(value) == 9:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
@@ -98,7 +109,7 @@ class AvroDecoder:
             return None
         if topic not in self._newest:
             text = self._context.schemas.newest(avro_subject(topic, "value"))
-            self._newest[topic] = compile_record(text, "newest value schema") if text else None
+            self._newest[topic] = _usable(text)
         return self._newest[topic]
 
     def _event(
@@ -148,12 +159,25 @@ class AvroDecoder:
         return self._context.tables.sanitised(record.id, names, commit_ts)
 
 
+def _usable(text: str | None) -> Record | None:
+    """A compiled value schema; None without one, or with one that is not TiCDC's: a delete's key says enough."""
+    try:
+        return None if text is None else compile_record(text, "newest value schema")
+    except WireError:
+        return None
+
+
 def _out_of_band(value: bytes) -> Event:
     """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
     if value[0] == _WATERMARK:
         if len(value) != 9:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
-        return Watermark("avro", int.from_bytes(value[1:], "big"))
+        commit_ts = int.from_bytes(value[1:], "big")
+        if not _FIRST_TSO <= commit_ts <= MAX_TSO:
+            raise WireError(
+                "NOT_FRAMED", where="value", details="0x02, but no watermark either: its time is not TiDB's"
+            )
+        return Watermark("avro", commit_ts)
     try:
         ddl = json_exact.decode(json_exact.document(value[1:]))
         db, table, query = (json_exact.string(ddl[name], name) for name in ("schema", "table", "query"))

@@ -93,10 +93,14 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             extension.append(name)
         else:
             column = _column(name, kind, field, nullable)
-            if kind["type"] not in _PRIMITIVES[column.type.kind]:
+            wide = column.unsigned and column.type.bits == 64
+            if kind["type"] not in _PRIMITIVES[column.type.kind] and not (wide and kind["type"] == "string"):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
             fields.append(_Field(name, wrap(binary.READERS[kind["type"]]), _converter(column, kind["type"])))
+    names = [f.name for f in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
     id_ = TableId(db, schema["name"])
     return Record(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
@@ -163,7 +167,7 @@ def _sizes(kind: Mapping[str, Any], family: Kind) -> tuple[int | None, int | Non
 
 # What a type may be on the wire; BIGINT UNSIGNED and DECIMAL also depend on the handling mode.
 _PRIMITIVES: dict[Kind, tuple[str, ...]] = {
-    Kind.INTEGER: ("int", "long", "string"),
+    Kind.INTEGER: ("int", "long"),  # and string for BIGINT UNSIGNED
     Kind.YEAR: ("int",),
     Kind.FLOAT: ("float", "double"),
     Kind.DOUBLE: ("double",),
@@ -232,8 +236,6 @@ def _decimal(column: Column, data: bytes) -> str:
     if not 0 < len(data) <= 32:
         raise ValueError(f"{len(data)} bytes are no DECIMAL")
     unscaled = int.from_bytes(data, "big", signed=True)
-    if len(data) != binary.decimal_size(unscaled):
-        raise ValueError(f"0x{data.hex()} is not a DECIMAL in its shortest form")
     if precision is not None and abs(unscaled) >= 10**precision:
         raise ValueError(f"{values.decimal_text(unscaled, scale)} does not fit DECIMAL({precision},{scale})")
     return values.decimal_text(unscaled, scale)

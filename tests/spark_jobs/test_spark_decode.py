@@ -21,7 +21,7 @@ from spark_jobs import decode, transcode
 from spark_jobs.codec import Side, decode_one
 from spark_jobs.columns import CHANGES
 from spark_jobs.frames import read_files
-from spark_jobs.lookup import FileSchemas
+from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.messages import message_line, read_messages
 from tests.support import shop
 
@@ -51,6 +51,8 @@ def _damaged(messages: list[Message]) -> list[Message]:
 @pytest.mark.parametrize("check", ["exact", "header"])
 @pytest.mark.parametrize("case", TYPED_CASES)
 def test_typed_decode_equals_the_codec(spark: SparkSession, case: str, check: Any) -> None:
+    if (case, check) == ("charset.ext1", "header"):
+        pytest.skip("only the exact check looks at the bytes of text")
     meta = GOLDEN / f"{case}.meta.json"
     found = [m for m in read_messages(GOLDEN / f"{case}.jsonl") if isinstance(m, Message)]
     schemas = FileSchemas.read(meta)
@@ -111,6 +113,55 @@ def test_exact_check_finds_what_spark_lets_pass(spark: SparkSession) -> None:
             assert (row["error"]["key"], row["error"]["value"]) == (message.key, message.value)
             assert row["after"] is None
     assert want.count(None) == 4
+
+
+_T = {"type": "record", "name": "t", "namespace": "default.d"}
+_FIELDS = [
+    {"name": "id", "type": {"type": "int", "connect.parameters": {"tidb_type": "INT"}}},
+    {
+        "name": "p",
+        "type": {
+            "type": "bytes", "connect.parameters": {"tidb_type": "DECIMAL"}, "logicalType": "decimal",
+            "precision": 10, "scale": 2,
+        },
+    },
+    {"name": "v", "type": {"type": "string", "connect.parameters": {"tidb_type": "TiDBVECTORFloat32"}}},
+]  # fmt: skip
+
+
+def _strange_schemas() -> FileSchemas:
+    """One table's schemas, between others that no TiDB table has."""
+    return FileSchemas(
+        [
+            Registered("other-value", 1, 7, 'syntax = "proto3";'),
+            Registered("alien-value", 1, 8, json.dumps({**_T, "namespace": "x.d", "fields": []})),
+            Registered("alien2-value", 1, 9, json.dumps({**_T, "fields": [{"name": "a", "type": "string"}]})),
+            Registered("t-key", 1, 1, json.dumps({**_T, "fields": _FIELDS[:1]})),
+            Registered("t-value", 1, 2, json.dumps({**_T, "fields": _FIELDS})),
+        ]
+    )
+
+
+def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> None:
+    """A padded decimal, text that is not UTF-8, a watermark and a delete with a commit_ts: events, not errors."""
+    key, head, ts = b"\0\0\0\0\1\2", b"\0\0\0\0\2\2", (463316726494789637).to_bytes(8, "big")
+    messages = [
+        Message(key, head + b"\2\x80" + b"\2[", "t"),
+        Message(key, head + b"\4\xff\x80" + b"\2[", "t"),
+        Message(key, head + b"\2\5" + b"\2\xff", "t"),
+        Message(key, b"\3" + ts, "t"),
+        Message(None, b"\2" + ts, "t"),
+        Message(key, head, "t"),
+    ]
+    frame = decode(_frame(spark, messages), format="avro", schemas=_strange_schemas(), table="d.t")
+    rows = sorted((r.asDict(recursive=True) for r in frame.collect()), key=lambda r: r["source"]["offset"])
+    assert [r["kind"] for r in rows] == ["row", "row", "row", "row", "watermark", "error"]
+    assert [r["after"] and (r["after"]["p"], r["after"]["v"]) for r in rows[:3]] == [
+        (Decimal("-1.28"), "["), (Decimal("-1.28"), "["), (Decimal("0.05"), '{"hex":"ff"}'),
+    ]  # fmt: skip
+    assert (rows[3]["op"], rows[3]["commit_ts"], rows[3]["before"]["id"]) == ("d", 463316726494789637, 1)
+    assert rows[4]["commit_ts"] == 463316726494789637
+    assert rows[5]["error"]["code"] == "TRUNCATED"
 
 
 def test_generic_decode_and_its_schema(spark: SparkSession) -> None:
