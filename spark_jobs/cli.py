@@ -153,7 +153,7 @@ def _decode(args: argparse.Namespace) -> Summary:
     kafka = KafkaClient(args.bootstrap_servers, args.kafka_config, _offset(args.from_offset))
     different_files({"--in": args.source, "--out": args.out, "--dead-letter": args.dead_letter})
     dead = DeadLetters(args.dead_letter, kafka) if args.dead_letter else None
-    out = line_sink(args.out)
+    out = line_sink(args.out, kafka)
     if args.spark:
         from spark_jobs import spark_run
 

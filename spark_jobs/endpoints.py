@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Any, Protocol
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
+from schemas.plain import json_line
 from spark_jobs.dead_letter import dead_letter, dead_letter_line
-from spark_jobs.messages import LineWriter, ParquetWriter, message_line, part_of, read_messages
+from spark_jobs.messages import LineWriter, message_line, part_of, read_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +78,48 @@ def message_sink(place: str, kafka: KafkaClient) -> Sink:
         return TopicWriter(topic, kafka.settings())
     if place == "-":
         return _Lines(sys.stdout)
-    return ParquetWriter(Path(place)) if place.endswith(".parquet") else _Lines(Path(place))
+    if place.endswith(".parquet"):
+        from spark_jobs.parquet import ParquetWriter
+
+        return ParquetWriter(Path(place))
+    return _Lines(Path(place))
 
 
-def line_sink(place: str) -> LineWriter:
-    """A writer of plain-form lines to FILE or `-`."""
-    if topic_of(place) or place.endswith(".parquet"):
-        raise SetupError("USAGE", details=f"--out {place}: decode writes JSON lines to FILE or - (standard output)")
+class LineSink(Protocol):
+    """Where plain-form events go, as objects or as their finished lines."""
+
+    def write(self, value: dict[str, Any]) -> None: ...
+
+    def write_text(self, line: str) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _TopicLines:
+    """Each event is a message: its line as the value, no key, in the partition it was read from."""
+
+    def __init__(self, sink: Sink, topic: str) -> None:
+        self._sink, self._topic = sink, topic
+        self.close, self.abandon = sink.close, sink.abandon
+
+    def write(self, value: dict[str, Any]) -> None:
+        self._sink.write(Message(None, json_line(value).encode(), self._topic, value.get("partition")))
+
+    def write_text(self, line: str) -> None:
+        self.write(json.loads(line))
+
+
+def line_sink(place: str, kafka: KafkaClient) -> LineSink:
+    """A writer of plain-form events to FILE, FILE.parquet, `-` or kafka:TOPIC."""
+    topic = topic_of(place)
+    if topic is not None:
+        return _TopicLines(message_sink(place, kafka), topic)
+    if place.endswith(".parquet"):
+        from spark_jobs.parquet import EventParquet
+
+        return EventParquet(Path(place))
     return LineWriter(sys.stdout if place == "-" else Path(place))
 
 

@@ -9,8 +9,7 @@ from typing import Protocol
 from schemas.errors import WireError
 from schemas.event import Message
 from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
-from spark_jobs.endpoints import DeadLetters, Sink
-from spark_jobs.messages import LineWriter
+from spark_jobs.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.summary import Summary
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
@@ -37,7 +36,7 @@ def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
             output.close()
 
 
-def decode(incoming: Incoming, side: Side, out: LineWriter, dead: DeadLetters | None) -> Summary:
+def decode(incoming: Incoming, side: Side, out: LineSink, dead: DeadLetters | None) -> Summary:
     """Messages → plain-form lines in order; a message that fails becomes one error line (and a dead letter)."""
     summary, decoder = Summary(), side.decoder()
     with all_or_abandoned(out, dead):

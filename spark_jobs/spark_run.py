@@ -12,10 +12,10 @@ from schemas.event import Message
 from schemas.plain import json_line, plain_error
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema
-from spark_jobs.endpoints import DeadLetters, KafkaClient, Sink, topic_of
+from spark_jobs.endpoints import DeadLetters, KafkaClient, LineSink, Sink, topic_of
 from spark_jobs.frames import input_of_job
 from spark_jobs.jobs import all_or_abandoned
-from spark_jobs.messages import LineWriter, parse_line
+from spark_jobs.messages import parse_line
 from spark_jobs.progress import tracked
 from spark_jobs.session import spark_session
 from spark_jobs.summary import Summary
@@ -23,7 +23,7 @@ from spark_jobs.workers import RESULTS, RunBatches
 
 
 def decode(
-    place: str, read: Side, out: LineWriter, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
+    place: str, read: Side, out: LineSink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
 ) -> Summary:
     """Messages → plain-form lines in order, as jobs.decode."""
     summary = Summary()

@@ -15,7 +15,6 @@ from schemas.codec import json_exact
 from schemas.codec.bounded import Bounded
 from schemas.errors import LossyError, WireError
 from schemas.event import (
-    MAX_TSO,
     DdlEvent,
     Event,
     Message,
@@ -34,7 +33,7 @@ from schemas.wire.base import Context, commit_ts_of
 from schemas.wire.framing import frame, unframe
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
-_FIRST_TSO = ms_to_tso(1_420_070_400_000)  # 2015: there was no TiDB before
+_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
 # ---------------------------------------------------------------------------------------------- decoder
@@ -173,7 +172,7 @@ def _out_of_band(value: bytes) -> Event:
         if len(value) != 9:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         commit_ts = int.from_bytes(value[1:], "big")
-        if not _FIRST_TSO <= commit_ts <= MAX_TSO:
+        if not _TSO_2015 <= commit_ts < _TSO_2100:
             raise WireError(
                 "NOT_FRAMED", where="value", details="0x02, but no watermark either: its time is not TiDB's"
             )

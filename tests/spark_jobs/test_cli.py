@@ -18,7 +18,8 @@ import pytest
 
 from schemas.event import Message
 from spark_jobs.cli import main
-from spark_jobs.messages import ParquetWriter, message_line, read_messages
+from spark_jobs.messages import message_line, read_messages
+from spark_jobs.parquet import ParquetWriter
 from tests.spark_jobs.registries import answer, golden_registry, serving
 from tests.support.golden import ROOT, Golden
 
@@ -221,7 +222,6 @@ def test_command_options_beat_files(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--in", "kafka:"], "topic"),
         (["--in", "kafka:T"], "--bootstrap-servers"),
         (["--out", "no/x.jsonl"], "x.jsonl"),
-        (["--out", "x.parquet"], "JSON lines"),
         (["--in", "kafka:T", "--kafka-config", "no.conf"], "no.conf"),
         (["--in", "kafka:T", "--kafka-config", "bad.conf"], "bad.conf:2"),
     ],

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
-from spark_jobs.messages import LineWriter, ParquetWriter, message_line, parse_line, read_messages
+from spark_jobs.messages import LineWriter, message_line, parse_line, read_messages
+from spark_jobs.parquet import ParquetWriter
 from tests.support.golden import FORMATS, cases
 
 HEADERS = (("a", b"\x00\xff"), ("a", None), ("", b""))

@@ -19,6 +19,7 @@ import pytest
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from spark_jobs.cli import main
+from spark_jobs.kafka import read_topic
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.messages import message_line, parse_line, read_messages
 from tests.spark_jobs.registries import answer, golden_registry, serving
@@ -280,3 +281,73 @@ def test_f3_definitions_of_another_form(content: str) -> None:
 def test_f4_nothing_is_left_beside_after_a_start_that_failed() -> None:
     assert main(dbz("--out", "o.jsonl", source="no-such-file.jsonl")) == 2
     assert os.listdir() == []
+
+
+# ---- G. outputs of decode
+def test_g1_decode_to_parquet() -> None:
+    assert main(dbz("--out", "o.parquet")) == 0
+    assert main(dbz("--out", "o.jsonl")) == 0
+    lines = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    rows = pq.read_table("o.parquet").to_pylist()
+    assert [r["kind"] for r in rows] == [x["kind"] for x in lines]
+    for row, line in zip(rows, lines, strict=True):
+        if row["kind"] == "row":
+            assert dict(row["after"] or ()) == (line["after"] or {})
+            assert (row["commit_ts"], row["key"], row["flags"]) == (line["commit_ts"], line["key"], line["flags"])
+
+
+def test_g2_decode_to_a_topic(kafka: Any) -> None:
+    topic = kafka.create_topic()
+    assert main(dbz("--out", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers)) == 0
+    assert main(dbz("--out", "o.jsonl")) == 0
+    written = [m.value for m in read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers})]
+    assert written == Path("o.jsonl").read_bytes().splitlines()
+
+
+def test_g3_a_pipe_stays_a_pipe() -> None:
+    os.mkfifo("pipe")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_bytes()))
+    reader.start()
+    assert main(dbz("--out", "pipe")) == 0
+    reader.join()
+    assert main(dbz("--out", "o.jsonl")) == 0
+    assert Path("pipe").is_fifo()
+    assert read == [Path("o.jsonl").read_bytes()]
+
+
+def test_g4_a_link_keeps_its_target() -> None:
+    Path("real.jsonl").write_text("old")
+    Path("link.jsonl").symlink_to("real.jsonl")
+    assert main(dbz("--out", "link.jsonl")) == 0
+    assert Path("link.jsonl").is_symlink()
+    assert Path("real.jsonl").read_text() != "old"
+
+
+def test_g5_one_poison_message_spoils_nothing() -> None:
+    deep = b'{"payload":{"source":{"db":"d","table":"t"},"databaseName":"d","ddl":"x","tableChanges":'
+    bad = Message(None, deep + b"[" * 700 + b"]" * 700 + b"}}")
+    lines = [*DBZ.messages_file.read_text().splitlines(), json.dumps(message_line(bad))]
+    Path("i.jsonl").write_text("\n".join([lines[-1], *lines[:-1]]))
+    assert main(dbz("--out", "o.jsonl", source="i.jsonl")) == 1
+    kinds = [json.loads(line)["kind"] for line in Path("o.jsonl").read_text().splitlines()]
+    assert kinds[0] == "error"
+    assert kinds.count("error") == 1
+    assert len(kinds) == len(lines)
+
+
+def test_g6_a_wrong_path_is_not_an_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(lambda *_: answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})) as server:
+        words = ["decode", "--format", "avro", "--in", str(AVRO.messages_file), "--out", "o.jsonl"]
+        assert main([*words, "--registry", server.url + "/abc"]) == 2
+    assert "REGISTRY_REFUSED" in capsys.readouterr().err
+
+
+def test_g7_an_unknown_id_is_not_asked_for_again_and_again() -> None:
+    missing = answer(404, {"error_code": 40403, "message": "Schema 7 not found"})
+    with serving(lambda *_: missing) as server:
+        registry = HttpSchemas(server.url)
+        for _ in range(50):
+            with pytest.raises(WireError):
+                registry.by_id(7, "value")
+        assert len(server.seen) == 1
