@@ -166,8 +166,10 @@ def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
         for _ in range(max(1, MUTATIONS // 8 // len(material))):
             message = rng.choice(messages)
             bad = replace(message, value=_mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000)
-            for written in transcode_one(decoder, encoder, bad).out:
-                back.decode(written)
+            result = transcode_one(decoder, encoder, bad)
+            assert result.error is None or not result.out
+            for written in result.out:
+                assert back.decode(written)
 
 
 # ---- Avro

@@ -85,28 +85,22 @@ def test_a3_commit_ts_of_more_than_63_bits_is_not_written_as_broken_avro(commit_
     )
     pair = Pair("avro", enable_tidb_extension=True)
     result = transcode_one(G.side().decoder(), pair.encoder, big)
-    for written in result.out:
-        pair.decoder.decode(written)
+    assert result.error is not None
+    assert "is no TSO" in result.error.detail or "no integer" in result.error.detail
 
 
 def test_a3_timestamp_in_microseconds_is_not_written_as_broken_avro() -> None:
     pair = Pair("avro", enable_tidb_extension=True)
     event = change(table(), {}, commit_ts=None)
-    try:
-        written = pair.encoder.encode(event, replace(ORIGIN, timestamp=1_700_000_000_000_000))
-    except WireError:
-        return
-    pair.decoder.decode(written[0])
+    with pytest.raises(WireError, match="is no TSO"):
+        pair.encoder.encode(event, replace(ORIGIN, timestamp=1_700_000_000_000_000))
 
 
 def test_a4_year_that_is_no_32_bit_integer_is_not_written() -> None:
     pair = Pair("avro")
     event = change(table(column("y", "year")), {"y": "5000000000"})
-    try:
-        written = pair.write(event)
-    except WireError:
-        return
-    pair.decoder.decode(written)
+    with pytest.raises(WireError, match="is no YEAR"):
+        pair.write(event)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +195,8 @@ def test_b1_datetime_default_current_timestamp_from_avro_without_ddl() -> None:
 )
 def test_b2_default_that_has_no_number_in_debezium(kind: str, default: str) -> None:
     columns = table(column("d", kind, scale=0, has_default=True, default=default))
-    Pair("debezium").write(change(columns, {"d": None}))
+    written = Pair("debezium").write(change(columns, {"d": None}))
+    assert field(written, "d").get("default") == (0 if "CURRENT" in default else None)
 
 
 @pytest.mark.parametrize("default", ["0000-00-00"])
@@ -210,8 +205,8 @@ def test_b2_such_a_default_in_a_definition_does_not_stop_reading(default: str) -
     written = Pair("debezium", debezium_disable_schema=True).write(
         change(table(column("d", "date")), {"d": "2024-01-01"})
     )
-    Context(Registry(), Tables(columns))
-    Pair("debezium", Tables(columns)).decoder.decode(written)
+    [event] = Pair("debezium", Tables(columns)).decoder.decode(written)
+    assert event.after["d"] == "2024-01-01"  # type: ignore[union-attr,index]
 
 
 def test_b3_schema_without_before_and_after() -> None:
@@ -239,7 +234,9 @@ def test_b5_number_with_a_huge_exponent(text: str) -> None:
 def test_b6_schema_default_that_is_no_value(schema: dict[str, Any], default: Any) -> None:
     """OverflowError / InvalidOperation from column_of_field's default."""
     message = extra_field("1", default=default, **schema)
-    decode(replace(message, value=(message.value or b"").replace(b'"@D"', b"1e99999999999999999999")))
+    result = decode(replace(message, value=(message.value or b"").replace(b'"@D"', b"1e99999999999999999999")))
+    assert result.error is None
+    assert result.events[0].after["f"] == "1"
 
 
 def test_b7_name_with_a_lone_surrogate() -> None:
@@ -247,7 +244,9 @@ def test_b7_name_with_a_lone_surrogate() -> None:
     message, whole = good()
     whole["payload"]["source"]["db"] = "@@"
     bad = replace(message, value=compact(whole).replace(b'"@@"', b'"\\ud800"'))
-    transcode_one(G.side().decoder(), Pair("debezium", on_lossy="flag").encoder, bad)
+    result = transcode_one(G.side().decoder(), Pair("debezium", on_lossy="flag").encoder, bad)
+    assert result.error is not None
+    assert "surrogate" in result.error.detail
 
 
 def test_b8_key_of_another_table_with_definitions() -> None:
@@ -299,7 +298,10 @@ def test_b9_schemas_that_ticdc_would_not_register(text: str) -> None:
 
 def test_b10_schema_text_nested_too_deep_in_a_file() -> None:
     """RecursionError from lookup._same."""
-    FileSchemas([Registered("s", 1, 1, "[" * 100_000)])
+    schemas = FileSchemas([Registered("s", 1, 1, "[" * 100_000)])
+    result = decode_one(Side("avro", schemas, Options()).decoder(), Message(None, b"\0\0\0\0\1\2", "s"))
+    assert result.error is not None
+    assert result.error.code == "UNSUPPORTED_SCHEMA"
 
 
 # ------------------------------------------------------------------ C. refused or accepted wrongly
@@ -378,12 +380,8 @@ def test_c9_texts_that_only_python_takes_for_numbers(name: str, text: str) -> No
 
 def test_a13_negative_commit_ts_from_avro_is_not_written() -> None:
     """Debezium's commit_ts is then negative, and our own decoder refuses the message (found by the fuzz test)."""
-    pair = Pair("debezium")
-    try:
-        written = pair.write(change(table(), {}, commit_ts=-1))
-    except WireError:
-        return
-    pair.decoder.decode(written)
+    with pytest.raises(WireError, match="is no TSO"):
+        Pair("debezium").write(change(table(), {}, commit_ts=-1))
 
 
 @pytest.mark.parametrize(
