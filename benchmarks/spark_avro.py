@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ROWS, QUICK_ROWS = 200_000, 50_000
 _ROUNDS, _QUICK_ROUNDS = 5, 3
 _WARM_UPS = 2  # the JVM compiles while it runs: the first rounds are slower
-_SLOW = 1
 _SAMPLE = 40  # rows compared with the generator, of each case
 _TARGET_UDF, _TARGET_BARE = 10.0, 0.85
 
@@ -89,13 +88,12 @@ def _cases(spark: SparkSession, source: Source, rows: int, say: Callable[[str], 
     from spark_jobs import decode
 
     folder = cache_dir() / "benchmarks"
-    few = max(PARTITIONS, rows // _SLOW)
 
     def read(of: Source, count: int) -> DataFrame:
         say(f"input: {count:,} messages of {of.name}")
         return spark.read.parquet(str(write_parquet(of, count, folder)))
 
-    whole, part, one_id = read(source, rows), read(source, few), read(source.only_newest(), rows)
+    whole, one_id = read(source, rows), read(source.only_newest(), rows)
 
     def ours(messages: DataFrame, table: str | None, check: Literal["exact", "header"] = "exact") -> DataFrame:
         return decode(messages, format="avro", schemas=source.schemas, table=table, check=check)
@@ -104,8 +102,8 @@ def _cases(spark: SparkSession, source: Source, rows: int, say: Callable[[str], 
         Case("read", rows, whole),
         Case("header", rows, ours(whole, source.table, "header")),
         Case("exact", rows, ours(whole, source.table)),
-        Case("generic", few, ours(part, None)),
-        Case("fastavro-udf", few, part.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
+        Case("generic", rows, ours(whole, None)),
+        Case("fastavro-udf", rows, whole.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
         Case("from_avro", rows, one_id.select("*", bare_from_avro(source).alias("decoded"))),
     )
     return {case.name: case for case in cases}
