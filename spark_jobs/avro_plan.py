@@ -9,7 +9,7 @@ Spark's own failures are checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -25,7 +25,7 @@ from schemas.values import bit_size
 from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.framing import frame
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, quoted, row_type, spark_type
+from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type
 from spark_jobs.lookup import Registered, Schemas
 from spark_jobs.workers import rescue, rescued_type
 
@@ -50,13 +50,13 @@ class WriterSchema:
 
 def value_schemas(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
     """All registered value schemas of a table, oldest first."""
-    return [w for w in _of_table(schemas, id_) if w.entry.subject.endswith("-value")]
+    return [w for w in _of_table(schemas.all(), id_) if w.entry.subject.endswith("-value")]
 
 
-def _of_table(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
+def _of_table(entries: Iterable[Registered], id_: TableId) -> list[WriterSchema]:
     name = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
     found = []
-    for entry in schemas.all():
+    for entry in entries:
         try:
             described = json.loads(entry.schema)
             if not isinstance(described, dict) or described.get("name") != name.table:
@@ -96,14 +96,21 @@ class AvroPlan:
     @classmethod
     def of(cls, side: Side, id_: TableId, *, exact: bool) -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
-        ours = _of_table(side.schemas, id_)
+        entries = list(side.schemas.all())  # a request per version: asked for once
+        ours = _of_table(entries, id_)
         values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
         if not values or not _one_shape(values):
             return None
         ids = {w.entry.id for w in ours}
-        others = tuple({frame(e.id, b"") for e in side.schemas.all() if e.id not in ids})
+        others = tuple({frame(e.id, b"") for e in entries if e.id not in ids})
         keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
         return cls(side, _once(keys), _once(values), others, exact)
+
+    @property
+    def table(self) -> Table:
+        """The table with the columns of its newest registered version."""
+        record = self.values[-1].record
+        return Table(record.id, record.columns)
 
     def decode(self, frame_: DataFrame) -> DataFrame:
         """Messages with Kafka's columns → change events with before and after as structs."""
@@ -133,11 +140,8 @@ class AvroPlan:
         from pyspark.sql import functions as F
         from pyspark.sql.pandas.functions import arrow_udf
 
-        record = self.values[-1].record
-        kind = rescued_type(row_type(Table(record.id, record.columns)))
-        made = arrow_schema(f"told {kind}").field("told").type
-        rescuer = rescue(self.side, Table(record.id, record.columns), made)
-
+        kind = rescued_type(row_type(self.table))
+        rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         bad = [F.when(~F.col("_ok"), F.col(name)) for name in ("key", "value")]
         topic = F.when(~F.col("_ok"), F.coalesce("topic", F.lit("")))
         told: Column = arrow_udf(rescuer, kind)(*bad, topic)  # type: ignore[call-overload]
@@ -199,15 +203,14 @@ class AvroPlan:
         row_op = F.when(F.col("value").isNotNull(), F.coalesce(op, F.lit("c"))).otherwise(F.lit("d"))
         commit_ts = self._extension("_tidb_commit_ts")
         unknown = F.when(op.isNull() & F.col("value").isNotNull(), F.array(F.lit("op_unknown"))).otherwise(F.array())
-        record = self.values[-1].record
         source = F.struct("topic", "partition", "offset", "timestamp")
         error = F.struct(F.col("_told.code"), F.col("_told.detail"), F.col("key"), F.col("value"))
         made: dict[str, Column] = {
             "kind": F.lit("row"),
             "op": row_op,
             "commit_ts": commit_ts,
-            "db": F.lit(record.id.db),
-            "table": F.lit(record.id.table),
+            "db": F.lit(self.table.id.db),
+            "table": F.lit(self.table.id.table),
             "schema_id": self._schema_id(),
             "table_version": F.lit(None).cast("bigint"),
             "key": F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else F.array(),
@@ -255,8 +258,7 @@ class AvroPlan:
         """The newest version's columns from whichever version the record has; NULL where that one lacks a column."""
         from pyspark.sql import functions as F
 
-        target = self.values[-1].record.columns
-        kind = "struct<" + ",".join(f"{quoted(c.name)}:{spark_type(c)}" for c in target) + ">"
+        target, kind = self.table.columns, row_type(self.table)
         out = F.lit(None).cast(kind)
         for number, writer in enumerate(self.values if side == "value" else self.keys):
             have = {c.name: c for c in writer.record.columns}
