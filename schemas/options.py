@@ -13,9 +13,14 @@ _CHOICES = {
     "avro_decimal_handling_mode": ("precise", "string"),
     "avro_bigint_unsigned_handling_mode": ("long", "string"),
     "on_lossy": ("error", "flag"),
+    "large_message_handle_option": ("none", "handle-key-only", "claim-check"),
+    "large_message_handle_compression": ("none", "snappy", "lz4"),
+    "encoding_format": ("json", "avro"),
 }
 # Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
-_IGNORED = {"protocol", "name", "topic_rule"}
+_IGNORED = {
+    "protocol", "name", "topic_rule", "claim_check_storage_uri", "build_at_end", "float32_columns_dropped",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class Options:
 
     time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
     keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
-    with a value that the target can't hold exactly.
+    with a value that the target can't hold exactly. An option that a format does not have changes nothing there.
     """
 
     enable_tidb_extension: bool = False
@@ -34,6 +39,16 @@ class Options:
     debezium_disable_schema: bool = False
     debezium_include_start_ts: bool = False
     no_old_value: bool = False
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    avro_enable_watermark: bool = False
+    enable_row_checksum: bool = False
+    max_batch_size: int = 16
+    max_message_bytes: int = 10485760
+    large_message_handle_option: str = "none"
+    large_message_handle_compression: str = "none"
+    encoding_format: str = "json"
+    content_compatible: bool = False
     time_zone: str = "UTC"
     keyspace: str = "default"
     cluster_id: str = "default"

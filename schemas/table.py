@@ -26,10 +26,14 @@ class TableId(NamedTuple):
 class Column:
     """A column of one table version.
 
-    length: n of CHAR(n), BIT(n), precision of DECIMAL. scale: DECIMAL's scale, or the fraction digits (fsp) of a
-    temporal type; None where it isn't known. default: plain form, or an expression such as CURRENT_TIMESTAMP
-    (`default_is_expr`); a TIMESTAMP default is in UTC. has_default tells DEFAULT NULL from no default.
-    vague: what the type could be besides `type`, "" when `type` is certain.
+    length: n of CHAR(n) and BIT(n), display width of an integer, precision of DECIMAL and of FLOAT(M,D), dimension of
+    VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type; None where it isn't known.
+    default: plain form, or an expression such as CURRENT_TIMESTAMP (`default_is_expr`); a TIMESTAMP default is in UTC.
+    has_default tells DEFAULT NULL from no default. vague: what the type could be besides `type`, "" when `type` is
+    certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
+    generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
+    unique_key: it is a unique index by itself; multiple_key: it is part of an index of several columns or of a
+    non-unique one (TiDB's MultipleKeyFlag as TiCDC sends it). id: TiDB's column id, 0 where unknown.
     """
 
     name: str
@@ -46,14 +50,40 @@ class Column:
     primary_key: bool = False
     virtual: bool = False
     vague: str = ""
+    charset: str = ""
+    collate: str = ""
+    comment: str = ""
+    zerofill: bool = False
+    auto_increment: bool = False
+    on_update: str = ""
+    generated: str | None = None
+    unique_key: bool = False
+    multiple_key: bool = False
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index: its columns in index order ("PRIMARY" is the primary key's name)."""
+
+    name: str
+    columns: tuple[str, ...]
+    unique: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table's columns in table order. Immutable, so that decoders and encoders can be compiled per table."""
+    """A table's columns in table order. Immutable, so that decoders and encoders can be compiled per table.
+
+    indexes, charset, collate and comment are known from DDL only: empty where a message described the table.
+    """
 
     id: TableId
     columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    charset: str = ""
+    collate: str = ""
+    comment: str = ""
     by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

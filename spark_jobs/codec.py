@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from schemas.errors import WireError
-from schemas.event import Event, Message, Watermark
+from schemas.event import Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.wire import format_named
-from schemas.wire.base import Context, Decoder, Encoder
+from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
 from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import Schemas
 from spark_jobs.summary import kind_of
@@ -66,18 +67,26 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
     """
     try:
         result = Result(decoder.decode(message))
-        for event in result.events:
-            written = encoder.encode(
-                event, message if topic is None else replace(message, topic=topic_of(topic, event))
-            )
-            result.out += written
-            if not written:
-                result.skipped.append(kind_of(event))
+        for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
+            _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
     return result
+
+
+def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:
+    """Writes events of one message for one topic; rows of a format with batches go together."""
+    rows = [event for event in events if isinstance(event, RowChange)]
+    if isinstance(encoder, BatchEncoder) and len(rows) == len(events):
+        result.out += encoder.encode_rows(rows, origin)
+        return
+    for event in events:
+        written = encoder.encode(event, origin)
+        result.out += written
+        if not written:
+            result.skipped.append(kind_of(event))
 
 
 def _too_deep() -> WireError:

@@ -104,6 +104,9 @@ def _column(listed: dict[str, Any]) -> Column:
         handle_key=listed["handle_key"],
         primary_key=listed["pri_key"],
         virtual=listed.get("generated") == "virtual",
+        charset=listed["charset"],
+        collate=listed["collate"],
+        id=listed["id"],
     )
 
 

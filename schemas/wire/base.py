@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
@@ -33,6 +33,15 @@ class Encoder(Protocol):
 
         WireError (LossyError) when a value can't be written. A row is never left out.
         """
+        ...
+
+
+@runtime_checkable
+class BatchEncoder(Encoder, Protocol):
+    """An encoder of a format whose messages hold several rows."""
+
+    def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
+        """The rows of one source message → messages with as many rows each as the options allow, in order."""
         ...
 
 
