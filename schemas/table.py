@@ -26,8 +26,9 @@ class TableId(NamedTuple):
 class Column:
     """A column of one table version.
 
-    length: n of CHAR(n) and BIT(n), display width of an integer as SHOW CREATE TABLE knows it, precision of DECIMAL and of FLOAT(M,D), dimension of
-    VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type; None where it isn't known.
+    length: n of CHAR(n) and BIT(n), display width of an integer as SHOW CREATE TABLE knows it, precision of DECIMAL
+    and of FLOAT(M,D), dimension of VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type;
+    None where it isn't known.
     default: plain form, or an expression such as CURRENT_TIMESTAMP (`default_is_expr`); a TIMESTAMP default is in UTC.
     has_default tells DEFAULT NULL from no default. vague: what the type could be besides `type`, "" when `type` is
     certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
@@ -47,6 +48,7 @@ class Column:
     has_default: bool = False
     default: Value = None
     default_is_expr: bool = False
+    default_unzoned: bool = False
     handle_key: bool = False
     primary_key: bool = False
     virtual: bool = False

@@ -33,6 +33,8 @@ places
                   only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start
+  --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
+                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
 
 exit codes
   0 done   1 done, with messages in the dead letter   2 wrong usage, or something needed can't be reached
@@ -94,7 +96,8 @@ def _common(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
     )
-    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
+    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions: DDL in JSON lines (see below)")
+    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in --ddl")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
@@ -186,7 +189,7 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
         print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
+    return Side(args.format, schemas, options, Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl else None)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:

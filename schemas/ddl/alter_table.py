@@ -17,6 +17,7 @@ from schemas.ddl.statements import (
     Clause,
     ColumnDef,
     ConvertTo,
+    DefaultValue,
     DropColumn,
     DropIndex,
     ExchangePartition,
@@ -149,10 +150,7 @@ def _drop_column(work: _Work, clause: DropColumn) -> Table:
 
 def _set_default(work: _Work, clause: SetDefault) -> Table:
     old = work.find(clause.column)
-    if clause.default is None:
-        made = replace(old, has_default=False, default=None, default_is_expr=False)
-    else:
-        made = with_default(old, clause.default)
+    made = with_default(old, clause.default or DefaultValue("null"))
     return work.with_columns(tuple(made if c is old else c for c in work.table.columns))
 
 

@@ -18,6 +18,7 @@ _TEXT_TO_BINARY = {
 # The smallest type that holds TEXT(n) and BLOB(n), by n in bytes.
 _TEXTS = ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext"))
 _BLOBS = ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob"))
+_TOO_LONG = {"varchar": "text", "varbinary": "blob"}
 _SIZED = {"text": _TEXTS, "blob": _BLOBS}
 # Display widths where none is told: signed, unsigned (upstream `pkg/parser/mysql/util.go`).
 _WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
@@ -65,8 +66,11 @@ def _typed(name: str, written: DataType, charset: Charset) -> Column:
     if type_name == "float" and scale is None and length is not None:
         # FLOAT(p) is a number of bits: which of the two types it is.
         type_name, length = ("float" if length <= 24 else "double"), None
+    if type_name in _TOO_LONG and (length or 0) > 65535 // _bytes(type_name, charset):
+        # Only without strict mode (upstream `checkTooBigFieldLengthAndTryAutoConvert`); TiDB refuses it otherwise.
+        type_name = _TOO_LONG[type_name]
     if type_name in _SIZED and length is not None:
-        size = length * (longest_character(charset.name) if type_name == "text" else 1)
+        size = length * _bytes(type_name, charset)
         type_name, length = next((n for limit_, n in _SIZED[type_name] if size <= limit_), type_name), None
     if type_name in _TEXT_TO_BINARY and charset.name == "binary":
         type_name = _TEXT_TO_BINARY[type_name]
@@ -87,6 +91,11 @@ def _typed(name: str, written: DataType, charset: Charset) -> Column:
         name, type_, written.unsigned, length, scale, written.elements, charset=chosen.name, collate=chosen.collate,
         zerofill=written.zerofill,
     )  # fmt: skip
+
+
+def _bytes(type_name: str, charset: Charset) -> int:
+    """Bytes of the longest character that a type may hold."""
+    return longest_character(charset.name) if type_name in ("varchar", "text") else 1
 
 
 def converted(column: Column, charset: Charset) -> Column:

@@ -24,6 +24,7 @@ _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re
 
 def with_default(column: Column, default: DefaultValue) -> Column:
     """The column with its default. DDL_NOT_APPLICABLE where the value is none of its type."""
+    column = replace(column, default_unzoned=False)
     if default.kind == "null":
         return replace(column, has_default=False, default=None, default_is_expr=False)
     if default.kind == "expr":
@@ -37,7 +38,9 @@ def with_default(column: Column, default: DefaultValue) -> Column:
     except (ValueError, InvalidOperation, OverflowError) as error:
         details = f"{default.text or default.bits!r} is no default of {column.name} {column.type.name}: {error}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
-    return replace(column, has_default=True, default=value, default_is_expr=False)
+    # Zero is zero in every zone.
+    unzoned = column.type.kind is Kind.TIMESTAMP and not str(value).startswith(values.ZERO_TIMESTAMP)
+    return replace(column, has_default=True, default=value, default_is_expr=False, default_unzoned=unzoned)
 
 
 def _number_text(default: DefaultValue) -> str:

@@ -34,6 +34,8 @@ _UNITS = frozenset(
 """.split()
 )
 _UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
+_COMMA = (",",)
+_BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
     ("IF", "LEFT", "RIGHT", "REPLACE", "REPEAT", "MOD", "CHAR", "INSERT", "VALUES", "INTERVAL", "DATABASE", *_BARE)
 )
@@ -81,6 +83,10 @@ def _predicate(c: Cursor, qualified: bool) -> str:
             )
             if negated:
                 c.advance()
+            if c.accept("MEMBER", "OF"):
+                c.expect("(")
+                out += f" member of ({_list(c, qualified, ', ')})"
+                continue
             word = c.accept_any("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE", "ILIKE")
             if not word:
                 return out
@@ -171,6 +177,9 @@ def _word(c: Cursor, qualified: bool) -> str:
         return text_literal(c.string(), charset)
     if upper in _SPECIAL:
         return _SPECIAL[upper](c, qualified)
+    if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
+        c.advance()
+        return f"{upper} '{c.string().replace(chr(39), chr(39) * 2)}'"
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
         return _call(c, qualified)
     if upper in _BARE:
@@ -195,7 +204,13 @@ def _call(c: Cursor, qualified: bool) -> str:
         return f"{name}({unit}, {_list(c, qualified, ', ')})"
     if c.accept(")"):
         return f"{name}()"
-    return f"{name}({_list(c, qualified, ', ')})"
+    out = [_argument(c, qualified)]
+    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
+        out.append(_argument(c, qualified))
+    c.expect(")")
+    if upper == "MOD" and len(out) == 2:
+        return " % ".join(out)
+    return f"{name}({', '.join(out)})"
 
 
 def _list(c: Cursor, qualified: bool, between: str) -> str:
@@ -305,9 +320,23 @@ def _trim(c: Cursor, qualified: bool) -> str:
     return "trim(" + " ".join(filter(None, (side, removed, "from", inner))) + ")"
 
 
+def _position(c: Cursor, qualified: bool) -> str:
+    if c.ahead().upper != "(":
+        return _reference(c, qualified)
+    c.expect("POSITION", "(")
+    first = _arithmetic(c, qualified)
+    c.expect("IN")
+    second = _arithmetic(c, qualified)
+    c.expect(")")
+    return f"position({first} in {second})"
+
+
 def _binary(c: Cursor, qualified: bool) -> str:
     c.expect("BINARY")
     return f"binary {_operand(c, qualified)}"
 
 
-_SPECIAL = {"CASE": _case, "CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "BINARY": _binary}
+_SPECIAL = {
+    "CASE": _case, "CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "BINARY": _binary,
+    "POSITION": _position,
+}  # fmt: skip

@@ -69,9 +69,9 @@ def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef) -> None:
 
 
 def _free_name(table: Table, one: IndexDef, taken: set[str]) -> str:
-    base = one.parts[0] or _EXPRESSION_INDEX
-    if one.parts[0]:
-        base = _column(table, base).name if base.upper() != PRIMARY else base
+    # CREATE TABLE looks at all parts, ALTER TABLE at the first (upstream `setEmptyConstraintName`, `CreateIndex`).
+    expression = not one.parts[0] or (not table.indexes and "" in one.parts)
+    base = _EXPRESSION_INDEX if expression else one.parts[0]
     if base.lower() not in taken and base.upper() != PRIMARY:
         return base
     number = 2

@@ -199,7 +199,7 @@ def _drop(c: Cursor) -> Statement:
         return _drop_index(c)
     temporary = _temporary(c)
     kind = _DROPPED.get(c.upper)
-    if kind is None or temporary and kind != "table":
+    if kind is None or (temporary and kind != "table"):
         return _without_rows(c, "DROP")
     c.advance()
     lenient = c.accept("IF", "EXISTS")

@@ -11,7 +11,7 @@ from schemas.ddl.expressions import expression
 from schemas.ddl.lexer import NUMBER, STRING, WORD
 from schemas.ddl.statements import ColumnDef, IndexDef, TableOptions
 
-_INDEX_FIRST = frozenset(("CONSTRAINT", "PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CHECK", "COLUMNAR"))  # fmt: skip
+_INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())
 
 
 def starts_index(c: Cursor) -> bool:
@@ -186,7 +186,7 @@ _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
-_PHRASES = {("DATA", "DIRECTORY"): _word_option, ("INDEX", "DIRECTORY"): _word_option, ("PLACEMENT", "POLICY"): _word_option}  # fmt: skip
+_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"))
 
 
 def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
@@ -204,10 +204,10 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
     if c.upper == "UNION":
         c.expect("UNION")
         return _union_option(c, found)
-    for words, reader in _PHRASES.items():
+    for words in _PHRASES:
         if c.accept(*words):
             c.skip_equals()
-            return reader(c, found)
+            return _word_option(c, found)
     if default:
         c.fail("CHARACTER SET", "COLLATE")
     return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-_PARTS = re.compile(r"\d+", re.ASCII)
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d))?\Z", re.ASCII)
 _DATETIME = re.compile(
     r"\s*(\d{1,4})[^\w\s](\d{1,2})[^\w\s](\d{1,2})(?:[T\s]+(\d{1,2})(?:[^\w\s](\d{1,2})(?:[^\w\s](\d{1,2}))?)?)?"
@@ -74,7 +73,8 @@ def _rounded(digits: str, fsp: int) -> tuple[int, int]:
     """Fraction digits → (whole seconds to add, units of 10^-fsp)."""
     padded = digits.ljust(fsp + 1, "0")
     units = int(padded[:fsp] or 0) + (padded[fsp] >= "5")
-    return divmod(units, 10**fsp)
+    scale: int = 10**fsp
+    return divmod(units, scale)
 
 
 def _fraction(units: int, fsp: int) -> str:

@@ -100,6 +100,9 @@ def avro_type(column: Column, options: Options) -> dict[str, Any]:
 def _default(column: Column, options: Options) -> Any:
     """A column's default as TiCDC writes it: numbers as numbers, bytes as base64 text, all else as text."""
     value, kind = column.default, column.type.kind
+    if column.default_unzoned:
+        details = "the zone of its TIMESTAMP default is not known; say it with --ddl-time-zone"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     assert value is not None
