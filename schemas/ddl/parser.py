@@ -129,7 +129,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     options = table_options(c)
     partitions.partition_by(c)
     if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
-        c.fail("columns: CREATE TABLE … SELECT does not exist in TiDB, so the columns")
+        c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
     _on_commit(c)
     return CreateTable(table, columns, indexes, options, None, lenient, temporary)
 
