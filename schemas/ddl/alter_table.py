@@ -39,24 +39,23 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
     b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
     """
-    now = {c.name.lower(): c.name for c in table.columns}
+    work = _Work(table, fallback)
     for clause in clauses:
-        table = _CLAUSES[type(clause)](_Work(table, now, fallback), clause)
-    return keys.with_keys(table)
+        work.table = _CLAUSES[type(clause)](work, clause)
+    return keys.with_keys(_renamed(work.table, work.renames))
 
 
 class _Work:
-    """A table in the middle of a statement. now: names before the statement → names by now ("" when dropped)."""
+    """A table in the middle of a statement. Columns keep their names to its end; `renames` are those they get then."""
 
-    def __init__(self, table: Table, now: dict[str, str], fallback: Charset) -> None:
+    def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
-        self.now = now
         self.fallback = fallback
+        self.renames: dict[str, str] = {}
 
     def find(self, name: str) -> Column:
-        current = self.now.get(name.lower())
-        found = keys.find(self.table.columns, current if current else name)
-        if found is None or current == "":
+        found = keys.find(self.table.columns, name)
+        if found is None:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {self.table.id} has no column {name}")
         return found
 
@@ -80,7 +79,6 @@ def _add_columns(work: _Work, clause: AddColumns) -> Table:
         made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
         work.with_columns(_placed(work, work.table.columns, made, at))
         work.table = keys.with_indexes(work.table, keys.column_indexes([defined]))
-        work.now.setdefault(defined.name.lower(), made.name)
     return keys.with_indexes(work.table, clause.indexes)
 
 
@@ -100,15 +98,16 @@ def _change_column(work: _Work, clause: ChangeColumn) -> Table:
     if clause.if_exists and keys.find(work.table.columns, clause.old) is None:
         return work.table
     old = work.find(clause.old)
-    made = replace(column(clause.column, work.charset), id=old.id)
-    made = replace(made, nullable=made.nullable and not old.primary_key)
-    _rename(work, old, made.name)
-    others = work.table.columns
+    made = column(clause.column, work.charset)
+    if made.name != old.name:
+        work.renames[old.name] = made.name
+    made = replace(made, name=old.name, id=old.id, nullable=made.nullable and not old.primary_key)
     if clause.position is None:
-        work.with_columns(tuple(made if c.name == made.name else c for c in others))
+        work.with_columns(tuple(made if c is old else c for c in work.table.columns))
     else:
-        work.with_columns(_placed(work, tuple(c for c in others if c.name != made.name), made, clause.position))
-    return _declared(work, clause.column)
+        others = tuple(c for c in work.table.columns if c is not old)
+        work.with_columns(_placed(work, others, made, clause.position))
+    return _declared(work, replace(clause.column, name=old.name))
 
 
 def _declared(work: _Work, defined: ColumnDef) -> Table:
@@ -119,23 +118,22 @@ def _declared(work: _Work, defined: ColumnDef) -> Table:
     return keys.with_indexes(work.table, added)
 
 
-def _rename(work: _Work, old: Column, new: str) -> None:
-    """Renames a column everywhere in the table."""
-    if old.name == new:
-        return
-    before = next((name for name, current in work.now.items() if current == old.name), old.name.lower())
-    columns = tuple(replace(c, name=new) if c is old else c for c in work.table.columns)
-
-    def renamed(index: Index) -> Index:
-        return replace(index, columns=tuple(new if n == old.name else n for n in index.columns))
-
-    work.table = replace(work.table, columns=columns, indexes=tuple(map(renamed, work.table.indexes)))
-    work.now[before] = new
-
-
 def _rename_column(work: _Work, clause: RenameColumn) -> Table:
-    _rename(work, work.find(clause.old), clause.new)
+    work.renames[work.find(clause.old).name] = clause.new
     return work.table
+
+
+def _renamed(table: Table, renames: dict[str, str]) -> Table:
+    """The table with all renames of a statement at once."""
+    if not renames:
+        return table
+    columns = tuple(replace(c, name=renames.get(c.name, c.name)) for c in table.columns)
+    names = [c.name.lower() for c in columns]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} would have two columns {twice}")
+    indexes = (replace(i, columns=tuple(renames.get(n, n) for n in i.columns)) for i in table.indexes)
+    return replace(table, columns=columns, indexes=tuple(indexes))
 
 
 def _drop_column(work: _Work, clause: DropColumn) -> Table:
@@ -144,7 +142,6 @@ def _drop_column(work: _Work, clause: DropColumn) -> Table:
     gone = work.find(clause.name).name
     left = (replace(i, columns=tuple(n for n in i.columns if n != gone)) for i in work.table.indexes)
     indexes = tuple(i for i in left if i.columns)
-    work.now[clause.name.lower()] = ""
     return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != gone), indexes=indexes)
 
 
