@@ -11,9 +11,9 @@ from schemas.errors import WireError
 from schemas.event import Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
+from schemas.ports import TableSource
 from schemas.wire import format_named
 from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
-from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import Schemas
 from spark_jobs.summary import kind_of
 
@@ -25,7 +25,7 @@ class Side:
     format: str
     schemas: Schemas
     options: Options
-    tables: Definitions | None = None
+    tables: TableSource | None = None
 
     def context(self) -> Context:
         return Context(self.schemas, self.tables, self.options)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from schemas.errors import WireError
 from schemas.event import Message
 from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import DeadLetters, LineSink, Sink
+from spark_jobs.learned import Learning
 from spark_jobs.summary import Summary
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
@@ -38,7 +40,7 @@ def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
 
 def decode(incoming: Incoming, side: Side, out: LineSink, dead: DeadLetters | None) -> Summary:
     """Messages → plain-form lines in order; a message that fails becomes one error line (and a dead letter)."""
-    summary, decoder = Summary(), side.decoder()
+    summary, decoder = Summary(), Learning(side).decoder
     with all_or_abandoned(out, dead):
         for item in incoming:
             message, result = _result(item, lambda m: decode_one(decoder, m))
@@ -58,7 +60,8 @@ def transcode(
 
     topic: the topic written to, and the one its subjects are named by; None: each message's own.
     """
-    summary, decoder, encoder = Summary(), read.decoder(), write.encoder()
+    learning, summary = Learning(read), Summary()
+    decoder, encoder = learning.decoder, replace(write, tables=learning.tables).encoder()
     with all_or_abandoned(out, dead):
         for item in incoming:
             message, result = _result(item, lambda m: transcode_one(decoder, encoder, m, topic))

@@ -30,7 +30,7 @@ from schemas.ddl.statements import (
     SetOptions,
 )
 from schemas.errors import DdlError
-from schemas.table import Column, Index, Table
+from schemas.table import Column, Table
 
 
 def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:

@@ -99,6 +99,13 @@ class Catalog:
         found = database.tables.get(id_.table) or database.relations.get(id_.table)
         return found.id if found else None
 
+    def without_table(self, id_: TableId) -> Catalog:
+        """As if the table had never been seen."""
+        database = self.databases.get(id_.db)
+        if database is None or database.tables.get(id_.table) is None:
+            return self
+        return self.with_database(replace(database, tables=database.tables.without(id_.table)))
+
     def with_database(self, database: Database) -> Catalog:
         return replace(self, databases=self.databases.with_(database.name, database))
 

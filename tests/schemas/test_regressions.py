@@ -53,7 +53,7 @@ def test_a1_lossy_decimal_is_an_error_in_a_transcode_by_default() -> None:
     """types.md §3/§4 row 1, contracts (on-lossy: error for transcode): rounded digits reach Avro unasked."""
     columns = table(column("d", "decimal", length=30, scale=10))
     written = Pair("debezium", on_lossy="flag").write(change(columns, {"d": "12345678901234567890.1234567891"}))
-    read = Side("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))  # type: ignore[arg-type]
+    read = Side("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))
     write = Side("avro", Registry(), Options.of({}, on_lossy="error"))  # type: ignore[arg-type]
     result = transcode_one(read.decoder(), write.encoder(), written)
     assert result.error is not None
