@@ -14,7 +14,7 @@ FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
-        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
+        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True),
     )
 }
 
