@@ -96,7 +96,7 @@ def test_very_many_of_the_same(piece: str, mode: Mode) -> None:
         f"CREATE TABLE t (a INT AS ({text}",
         f"ALTER TABLE t {text}",
     ):
-        attempt(wrapped, mode)
+        assert attempt(wrapped, mode) is None
 
 
 def test_a_large_statement_is_read() -> None:
@@ -109,7 +109,9 @@ def test_a_large_statement_is_read() -> None:
 @given(st.text(max_size=60), st.sampled_from(MODES))
 def test_any_text(text: str, mode: Mode) -> None:
     for prefix in ("", "CREATE TABLE t (", "ALTER TABLE t ADD c ", "CREATE TABLE t (a INT DEFAULT "):
-        attempt(prefix + text, mode)
+        statement = attempt(prefix + text, mode)
+        # A comment, or nothing at all, after what is read changes nothing.
+        assert statement is None or attempt(f"{prefix}{text}\n ", mode) == statement
 
 
 @given(st.lists(st.tuples(st.sampled_from("aAbBcÄä"), st.one_of(st.none(), st.integers()))))
