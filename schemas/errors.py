@@ -113,11 +113,13 @@ _ROWS = (
     ErrorRow("TOO_LARGE", 422, 0, "{where}: {details}"),
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
+    ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("TYPE_UNKNOWN", 422, 0, "column {column}: {details}"),
+    ErrorRow("KEY_ONLY_ROW", 422, 0, "{table}: {details}"),
     # ---- usage and start
     ErrorRow("USAGE", 400, 0, "{details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),

@@ -20,6 +20,7 @@ from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
 from schemas.wire import FORMATS
 from spark_jobs import jobs
+from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import DeadLetters, KafkaClient, different_files, line_sink, message_sink, source
@@ -97,6 +98,7 @@ def _common(p: argparse.ArgumentParser) -> None:
     p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
+    p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
@@ -186,7 +188,8 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
         print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
+    claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
+    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None, claims)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:

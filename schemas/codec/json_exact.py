@@ -110,3 +110,19 @@ def string(value: Any, what: str) -> str:
     if not isinstance(value, str) or isinstance(value, Number):
         raise ValueError(f"{what} is no string")
     return value
+
+
+_PAIRS = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_float=Number, parse_int=Number, parse_constant=_constant, strict=True
+)
+
+
+def decode_pairs(text: str) -> Any:
+    """As `decode`, objects as tuples of (key, value) in their order, with keys that stand twice."""
+    try:
+        value, end = _PAIRS.raw_decode(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if end != len(text):
+        raise ValueError(f"more text after the document, at character {end}")
+    return value
