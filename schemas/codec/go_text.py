@@ -46,7 +46,7 @@ def json_float(text: str, bits: int, short_exponent: bool) -> str:
 def _far_float32(value: float) -> bool:
     """Go compares a float32 with the limits as float32."""
     small, large = struct.unpack("<ff", struct.pack("<ff", _SMALL, _LARGE))
-    return abs(value) < small or abs(value) >= large
+    return bool(abs(value) < small or abs(value) >= large)
 
 
 def _shortest32(value: float) -> str:
@@ -88,9 +88,7 @@ def json_unescape(text: str) -> str:
 
 
 # ---- strconv.Quote
-_UNQUOTE = re.compile(
-    rb'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|)|["\n]', re.ASCII
-)
+_UNQUOTE = re.compile(rb'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|)|["\n]', re.ASCII)
 _LETTERS = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, '"': 34}
 _UNQUOTED: dict[bytes, bytes] = {f"\\{letter}".encode(): bytes([code]) for letter, code in _LETTERS.items()}
 _UNQUOTED |= {f"\\x{code:02x}".encode(): bytes([code]) for code in range(256)}

@@ -50,7 +50,7 @@ def document(data: bytes) -> str:
     ValueError where the JSON itself escapes a lone surrogate: no bytes stand for that.
     """
     text = data.decode("utf-8", "surrogateescape")
-    if "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
+    if "\\u" in text and "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
         raise ValueError("a string holds half a surrogate pair")
     return text
 

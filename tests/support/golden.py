@@ -54,7 +54,7 @@ class Golden:
 
     @property
     def zone(self) -> str:
-        return str(self.meta["changefeed_tz"])
+        return str(self.meta.get("changefeed_tz") or self.meta["tz"])
 
     @property
     def schemas(self) -> FileSchemas:

@@ -35,7 +35,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
             return values.base64_bytes if encoded else go_text.unquote
         return _base64_text if encoded else _text
     if kind is Kind.INTEGER:
-        return partial(_integer, column.type.bits, column.unsigned, column.vague != "")
+        return _integer(column.type.bits, column.unsigned, column.vague != "")
     if kind in (Kind.ENUM, Kind.SET):
         if not column.elements:
             return _number
@@ -45,11 +45,18 @@ def reader(column: Column, varchar_base64: bool) -> Read:
     return _READERS[kind]
 
 
-def _integer(bits: int, unsigned: bool, either: bool, text: str) -> str:
-    number = values.integer(text)
-    # Without flags (old releases) nobody knows the sign: both ranges are allowed.
-    values.check_range(number, bits, unsigned or (either and number >= 0))
-    return str(number)
+def _integer(bits: int, unsigned: bool, either: bool) -> Callable[[str], str]:
+    """either: without flags (old releases) nobody knows the sign, so both ranges are allowed."""
+    low = 0 if unsigned else -(1 << bits - 1)
+    high = 1 << bits if unsigned or either else 1 << bits - 1
+
+    def read(text: str) -> str:
+        number = int(text)  # JSON's grammar was checked: no spaces, no underscores
+        if not low <= number < high:
+            raise ValueError(f"{text[:40]} does not fit {'an unsigned' if unsigned else 'a'} {bits}-bit integer")
+        return str(number)
+
+    return read
 
 
 def _number(text: str) -> str:
@@ -64,7 +71,13 @@ def _year(text: str) -> str:
     return str(number)
 
 
+# Up to six digits are the shortest text of their float32, and Go's %g does not change them.
+_SHORT = re.compile(r"(?!-?0\.0000)-?(?:0|[1-9][0-9]?)(?:\.[0-9]{0,3}[1-9])?\Z", re.ASCII)
+
+
 def _float(text: str) -> str:
+    if _SHORT.match(text):
+        return text
     try:
         return values.float_text(values.as_float32(float(text)))
     except OverflowError:
@@ -72,7 +85,11 @@ def _float(text: str) -> str:
 
 
 def _double(text: str) -> str:
-    return values.double_text(float(text))
+    number = float(text)
+    if 1e-4 <= number < 1e6 or -1e6 < number <= -1e-4:  # where Python's shortest text is Go's %g
+        shortest = repr(number)
+        return shortest[:-2] if shortest.endswith(".0") else shortest
+    return values.double_text(number)
 
 
 def _bit(length: int | None, text: str) -> bytes:
@@ -176,7 +193,7 @@ def writer(column: Column, style: Style, numbered: bool) -> Write:
     if kind in _REALS:
         return partial(_w_real, 32 if kind is Kind.FLOAT else 64, style.classic)
     if kind is Kind.INTEGER:
-        return partial(_w_integer, column.type.bits, column.unsigned, column.vague != "")
+        return partial(_w_integer, _integer(column.type.bits, column.unsigned, column.vague != ""))
     if kind in (Kind.ENUM, Kind.SET) and not numbered:
         return partial(_w_enum if kind is Kind.ENUM else _w_set, column)
     if kind in NUMBERS:
@@ -215,8 +232,10 @@ def _w_string(to: _Text, value: Value, flag: Flag) -> str:
     return re.sub("[\udc80-\udcff]", r"\\ufffd", to.style.string(text))
 
 
-def _w_integer(bits: int, unsigned: bool, either: bool, value: Value, _flag: Flag) -> str:
-    return _integer(bits, unsigned, either, _plain(value))
+def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
+    text = _plain(value)
+    values.integer(text)
+    return read(text)
 
 
 def _w_number(value: Value, _flag: Flag) -> str:

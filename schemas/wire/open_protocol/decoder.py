@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 from schemas.codec import inflate, json_exact
-from schemas.codec.json_exact import Number
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.table import TableId

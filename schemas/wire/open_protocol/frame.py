@@ -1,6 +1,6 @@
 """The frame of a message: version and (length, body) pairs (ticdc-wire.md §3.1; upstream `open/encoder.go`).
 
-key = uint64 version | { uint64 length | key }*, value = { uint64 length | value }*; all big-endian, matched by position.
+key = uint64 version | { uint64 length | key }*, value = { uint64 length | value }*; big-endian, matched by position.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ the values of every row. A row in another spelling is parsed as JSON; both give 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schemas.codec import go_text, json_exact
@@ -16,13 +16,13 @@ from schemas.codec.bounded import Bounded
 from schemas.codec.json_exact import Number
 from schemas.event import Op, RowChange
 from schemas.ports import TableSource
-from schemas.table import Table, TableId, TableVersion, Value
+from schemas.table import Column, Table, TableId, TableVersion, Value
 from schemas.types import Kind
 from schemas.wire.open_protocol import cells as cell_values
 from schemas.wire.open_protocol.columns import Cell, describe
+from schemas.wire.open_protocol.document import Cells, Side, sides
 
 _FAST_AT, _FAST_COLUMNS = (8, 80, 800, 8000, 80000), 300  # compiling a pattern costs as much as some ten rows
-_CELL_KEYS = {"t", "h", "f", "v"}
 
 
 class RowKey(NamedTuple):
@@ -34,8 +34,7 @@ class RowKey(NamedTuple):
     key_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(NamedTuple):
     name: str
     numeric: bool
     read: cell_values.Read
@@ -45,8 +44,9 @@ class _Column:
 class _Layout:
     """A compiled pair of sides: how to read them, and what holds for every such row.
 
-    numbered: columns whose names of elements are not known; unsure: character columns that could be binary;
-    zeros: ENUM columns with an empty element, which index 0 must not be taken for.
+    doubts: (flag, column) of values that are not known for certain: ENUM and SET without their names, character
+    columns that could be binary. zeros: ENUM columns with an empty element, which index 0 must not be taken for.
+    whole: the row has all columns.
     """
 
     table: Table
@@ -54,8 +54,7 @@ class _Layout:
     after: tuple[_Column, ...]
     before: tuple[_Column, ...]
     odd: dict[str, list[int | bool | None]]
-    numbered: tuple[str, ...]
-    unsure: tuple[str, ...]
+    doubts: tuple[tuple[str, str], ...]
     zeros: frozenset[str]
     whole: bool
 
@@ -66,11 +65,6 @@ class _Fast:
     one: _Layout
     both: _Layout | None
     width: int
-
-
-_Cells = tuple[Cell, ...]
-_Side = tuple[_Cells, list[Any]]
-_NOTHING: _Side = ((), [])
 
 
 class RowReader:
@@ -97,7 +91,7 @@ class RowReader:
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
-        op, after, before, unnamed = _sides(json_exact.decode_pairs(text))
+        op, after, before, unnamed = sides(json_exact.decode_pairs(text))
         marked = _unmark(after, before) if replaced else ()
         layout = self._layout(key.id, version, after[0], before[0])
         event = self._event(key, op, layout, _read(layout.after, after[1]), _read(layout.before, before[1]))
@@ -120,18 +114,12 @@ class RowReader:
         after: dict[str, Value] | None,
         before: dict[str, Value] | None,
     ) -> RowChange:
-        sides = [side for side in (after, before) if side is not None]
-        flags = [
-            f"{flag}:{name}"
-            for flag, names in (("enum_number", layout.numbered), ("binary_or_text", layout.unsure))
-            for name in names
-            if any(side.get(name) is not None for side in sides)
-        ]
+        flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
         if key.key_only:
             flags.append("handle_key_only")
         if self._op_unknown and op == "c":
             flags.append("op_unknown")
-        extra = dict(key.extra)
+        extra = key.extra.copy()
         if layout.odd:
             extra["columns"] = dict(layout.odd)
         return RowChange(
@@ -139,14 +127,14 @@ class RowReader:
             None, layout.version, flags, extra, key.key_only or (op == "d" and not layout.whole),
         )  # fmt: skip
 
-    def _layout(self, id_: TableId, version: TableVersion | None, after: _Cells, before: _Cells) -> _Layout:
+    def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
         known = (id_, version.commit_ts if version else None, after, before)
         layout = self._layouts.get(known)
         if layout is None:
             layout = self._layouts[known] = self._compile(id_, version, after, before)
         return layout
 
-    def _compile(self, id_: TableId, version: TableVersion | None, after: _Cells, before: _Cells) -> _Layout:
+    def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
         cells = {cell.name: cell for cell in (*before, *after)}
         for cell in before:
             if cells[cell.name] != cell:
@@ -168,15 +156,14 @@ class RowReader:
             tuple(made[c.name] for c in after),
             tuple(made[c.name] for c in before),
             described.odd,
-            tuple(c.name for c in carried if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements),
-            tuple(c.name for c in carried if c.type.kind is Kind.TEXT and c.vague),
+            tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
             frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
             whole=len(carried) == len(kept) and not (version is None and all(c.handle_key for c in carried)),
         )
 
     # ---- the fast way
     def _make_fast(
-        self, shape: tuple[Any, ...], id_: TableId, version: TableVersion | None, op: Op, after: _Cells, before: _Cells
+        self, shape: tuple[Any, ...], id_: TableId, version: TableVersion | None, op: Op, after: Cells, before: Cells
     ) -> None:
         if len(after) + len(before) > _FAST_COLUMNS:
             return
@@ -199,35 +186,43 @@ class RowReader:
         return self._event(key, "u", fast.both, after, before)
 
 
+def _doubts(column: Column) -> list[str]:
+    if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
+        return ["enum_number"]
+    return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
+
+
 def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value] | None:
     if not columns:
         return None
     row: dict[str, Value] = {}
-    for column, value in zip(columns, found, strict=True):
-        if value is None:
-            row[column.name] = None
-            continue
-        if not isinstance(value, str) or (type(value) is Number) is not column.numeric:
-            raise ValueError(f"column {column.name!r}: a JSON {'number' if column.numeric else 'string'} is needed")
-        try:
-            row[column.name] = column.read(str(value))
-        except (ValueError, ArithmeticError) as error:
-            raise ValueError(f"column {column.name!r}: {_shown(error)}") from error
+    name = ""
+    try:
+        for (name, numeric, read), value in zip(columns, found, strict=True):
+            if value is None:
+                row[name] = None
+            elif not isinstance(value, str) or (type(value) is Number) is not numeric:
+                raise ValueError(f"a JSON {'number' if numeric else 'string'} is needed")
+            else:
+                row[name] = read(str(value))
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"column {name!r}: {_shown(error)}") from error
     return row
 
 
 def _read_texts(columns: tuple[_Column, ...], texts: Iterable[str | None]) -> dict[str, Value]:
     row: dict[str, Value] = {}
-    for column, text in zip(columns, texts, strict=False):
-        if text is None:
-            row[column.name] = None
-            continue
-        try:
-            if not column.numeric and "\\" in text:
-                text = go_text.json_unescape(text)
-            row[column.name] = column.read(text)
-        except (ValueError, ArithmeticError) as error:
-            raise ValueError(f"column {column.name!r}: {_shown(error)}") from error
+    name = ""
+    try:
+        for (name, numeric, read), text in zip(columns, texts, strict=False):
+            if text is None:
+                row[name] = None
+            elif numeric or "\\" not in text:
+                row[name] = read(text)
+            else:
+                row[name] = read(go_text.json_unescape(text))
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"column {name!r}: {_shown(error)}") from error
     return row
 
 
@@ -237,7 +232,7 @@ _REPLACED = re.compile(r"((?<!\\)(?:\\\\)*)\\ufffd")
 _MARK = "\udfff"
 
 
-def _unmark(*sides: _Side) -> list[str]:
+def _unmark(*sides: Side) -> list[str]:
     """Puts U+FFFD where bytes were lost; returns the columns."""
     names = []
     for cells, found in sides:
@@ -252,7 +247,7 @@ def _shown(error: Exception) -> str:
     return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
 
 
-def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, _Side], ...]) -> None:
+def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side], ...]) -> None:
     """Remembers which `""` is index 0 (a value that is no element), where the ENUM has an empty element too."""
     if layout.zeros:
         zeros = [
@@ -265,140 +260,13 @@ def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, _Side
             event.extra["enum_zero"] = zeros
 
 
-# ---------------------------------------------------------------------------------- JSON → cells
-def _sides(document: Any) -> tuple[Op, _Side, _Side, list[str]]:
-    """A row's value → op, new row, old row, columns whose old value stands nowhere by name."""
-    if not isinstance(document, tuple):
-        raise ValueError("a row is a JSON object")
-    found = dict(document)
-    if len(found) != len(document) or not found or found.keys() not in ({"u"}, {"u", "p"}, {"d"}):
-        raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(found)[:4])) or 'nothing'}")
-    if "d" in found:
-        before, _ = _side(found["d"])
-        return "d", _NOTHING, _whole(before), []
-    after, _ = _side(found["u"])
-    if "p" not in found:
-        return "c", _whole(after), _NOTHING, []
-    before, bare = _side(found["p"])
-    unnamed: list[str] = []
-    if bare:
-        before, unnamed = _name_bare(after, before, bare)
-    return "u", _whole(after), _whole(before), unnamed
-
-
-def _whole(side: _Side) -> _Side:
-    if not side[0]:
-        raise ValueError("a row without columns")
-    return side
-
-
-_Bare = list[tuple[int, tuple[tuple[str, Any], ...]]]
-
-
-def _side(pairs: Any) -> tuple[_Side, _Bare]:
-    """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
-    if not isinstance(pairs, tuple):
-        raise ValueError("u, p and d are JSON objects")
-    cells: list[Cell] = []
-    found: list[Any] = []
-    bare: _Bare = []
-    names: set[str] = set()
-    for name, fields in pairs:
-        if not isinstance(fields, tuple):
-            bare.append((len(cells), ((name, fields),)))
-            continue
-        if name in names:
-            raise ValueError(f"column {name!r} stands twice")
-        names.add(name)
-        name.encode()
-        cell, value = _cell(name, fields)
-        cells.append(cell)
-        found.append(value)
-    if bare:
-        bare = list(_groups(bare))
-    return (tuple(cells), found), bare
-
-
-def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[Cell, Any]:
-    told = dict(fields)
-    if len(told) != len(fields) or not told.keys() <= _CELL_KEYS or "t" not in told or "v" not in told:
-        raise ValueError(f"column {name!r}: t, f and v are needed, and h may be")
-    handle = told.get("h", False)
-    if not isinstance(handle, bool):
-        raise ValueError(f"column {name!r}: h is no boolean")
-    flags = _small(told["f"], name, "f") if "f" in told else None
-    return Cell(name, _small(told["t"], name, "t"), handle, flags), told["v"]
-
-
-def _small(value: Any, name: str, what: str) -> int:
-    if type(value) is not Number or len(value) > 5 or not value.isdigit():
-        raise ValueError(f"column {name!r}: {what} is no such number")
-    return int(value)
-
-
-def _groups(bare: _Bare) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
-    """Fields without a column's name, put together: each group begins with its type code."""
-    group: list[tuple[str, Any]] = []
-    at = 0
-    for position, (pair,) in bare:
-        if pair[0] == "t" and group:
-            yield at, tuple(group)
-            group = []
-        elif group and position != at:
-            raise ValueError(f"{pair[0]!r} stands beside the columns of the old row")
-        group.append(pair)
-        at = position
-    yield at, tuple(group)
-
-
-def _name_bare(after: _Side, before: _Side, bare: _Bare) -> tuple[_Side, list[str]]:
-    """Gives old values their names back that TiCDC left out (only-output-updated-columns; upstream `codec.go:321`).
-
-    It leaves the name out where a value became NULL. The columns come in table order, so the nameless one is a column
-    of this type and these flags that is NULL now and lies between its neighbours. Where several could be meant, none
-    is taken: their names are returned.
-    """
-    order = {cell.name: index for index, cell in enumerate(after[0])}
-    nulls = [cell for cell, value in zip(*after, strict=True) if value is None]
-    named = [order.get(cell.name) for cell in before[0]]
-    if None in named:
-        raise ValueError("the old row has a column that the new row does not have")
-    positions = [index for index in named if index is not None]
-    taken = set(positions)
-    options: list[tuple[int, ...]] = []
-    for at, fields in bare:
-        cell, _ = _cell("", fields)
-        low = positions[at - 1] if at else -1
-        high = positions[at] if at < len(positions) else len(order)
-        alike = [order[null.name] for null in nulls if replace(null, name="") == cell]
-        options.append(tuple(i for i in alike if low < i < high and i not in taken))
-    return _assign(after[0], before, bare, options)
-
-
-def _assign(cells: _Cells, before: _Side, bare: _Bare, options: list[tuple[int, ...]]) -> tuple[_Side, list[str]]:
-    """Groups with the same candidates take them in table order, one each, where there are as many."""
-    named = dict(zip((c.name for c in before[0]), before[1], strict=True))
-    unnamed: list[str] = []
-    for candidates in dict.fromkeys(options):
-        groups = [fields for (_, fields), own in zip(bare, options, strict=True) if own == candidates]
-        if len(candidates) < len(groups):
-            raise ValueError("the old row has a value without its column's name, and no column it could be of")
-        if len(candidates) > len(groups):
-            unnamed += [cells[i].name for i in candidates]
-            continue
-        for fields, index in zip(groups, candidates, strict=True):
-            named[cells[index].name] = _cell("", fields)[1]
-    ordered = tuple(c for c in cells if c.name in named)
-    return (ordered, [named[c.name] for c in ordered]), unnamed
-
-
 # ---------------------------------------------------------------------------------- cells → regular expression
 _INTEGER = "(-?(?:0|[1-9][0-9]{0,19}))"
 _REAL = r"(-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?)"
 _STRING = r'"([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)"'
 
 
-def _pattern(cells: _Cells, table: Table) -> str:
+def _pattern(cells: Cells, table: Table) -> str:
     """The text of one side as TiCDC writes it, with a group per column, empty for NULL."""
     return r"\{" + ",".join(_cell_pattern(cell, table) for cell in cells) + r"\}"
 
