@@ -121,7 +121,9 @@ class OpenEncoder:
         return f'{{"ts":{commit_ts}{names}{rest}}}'
 
     def _names(self, db: str, table: str) -> str:
-        string = self._style.string
+        def string(name: str) -> str:
+            return self._named("the table's name", name)
+
         if self.classic:  # leaves out empty ones
             return "".join(f',"{key}":{string(name)}' for key, name in (("scm", db), ("tbl", table)) if name)
         return f',"scm":{string(db)},"tbl":{string(table)}'
@@ -199,7 +201,15 @@ class OpenEncoder:
     def _head(self, cell: Cell) -> str:
         handle = '"h":true,' if cell.handle else ""
         flags = "" if cell.flags is None else f'"f":{cell.flags},'
-        return f'{self._style.string(cell.name)}:{{"t":{cell.code},{handle}{flags}"v":'
+        return f'{self._named(cell.name, cell.name)}:{{"t":{cell.code},{handle}{flags}"v":'
+
+    def _named(self, what: str, text: str) -> str:
+        """A JSON string of UTF-8. WireError where another format's name or statement is none."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details="not UTF-8") from None
+        return self._style.string(text)
 
     # ---- DDL
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
@@ -209,7 +219,7 @@ class OpenEncoder:
             raise WireError("INVALID_VALUE", column=lacking, details=details)
         _check_ts(event.commit_ts)
         key = f'{{"ts":{event.commit_ts}{self._names(event.db, event.table)},"t":2}}'
-        value = f'{{"q":{self._style.string(event.query)},"t":{event.ddl_type}}}'
+        value = f'{{"q":{self._named("ddl", event.query)},"t":{event.ddl_type}}}'
         return _message(origin, [key.encode()], [self._compress(value.encode())])
 
 
