@@ -10,11 +10,12 @@ from schemas.types import BY_CODE, TYPES, Kind
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 _CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)  # their charset can be another than binary
-_BY_NUMBER = (Kind.ENUM, Kind.SET)
 _NEVER_UNSIGNED = (Kind.BIT, Kind.YEAR)  # they carry the flag always, and it says nothing
 # Codes that stand for another: VAR_STRING and NEWDATE.
 _ALIASES = {253: 15, 14: 10}
-_ODD = "a type or flags that the column does not imply"
+# What type code and flags leave open; old releases wrote no flags, which leaves more open.
+_OPEN = {Kind.ENUM: "ENUM with its names", Kind.SET: "SET with its names", Kind.BIT: "BIT(1) or longer"}
+_OPEN_WITHOUT_FLAGS = {**_OPEN, Kind.INTEGER: "signed or unsigned", Kind.TEXT: "a character or a binary type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ def describe(id_: TableId, cells: tuple[Cell, ...], version: TableVersion | None
         strange = [name for name in found if name not in version.table.by_name]
         if strange:
             raise ValueError(f"column {strange[0]!r} is not in the table's definition")
-        columns = tuple(_merged(c, found.get(c.name), cells) for c in version.table.columns)
+        flagless = {cell.name for cell in cells if cell.flags is None}
+        columns = tuple(_merged(c, found.get(c.name), c.name not in flagless) for c in version.table.columns)
         known = version.table
         table = Table(known.id, columns, known.indexes, known.charset, known.collate, known.comment)
     odd: dict[str, list[int | bool | None]] = {}
@@ -65,7 +67,7 @@ def _column(cell: Cell) -> Column:
         raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
     kind = BY_CODE[code, binary]
     if flags is None:
-        return Column(cell.name, kind, handle_key=cell.handle, vague=_VAGUE.get(kind.kind, ""))
+        return Column(cell.name, kind, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(kind.kind, ""))
     return Column(
         cell.name,
         kind,
@@ -73,7 +75,7 @@ def _column(cell: Cell) -> Column:
         nullable=bool(flags & NULLABLE),
         handle_key=cell.handle,
         primary_key=bool(flags & PRIMARY),
-        vague=f"{kind.name.upper()} with its names" if kind.kind in _BY_NUMBER else "",
+        vague=_OPEN.get(kind.kind, ""),
         charset="binary" if binary else "",
         generated="" if flags & GENERATED else None,
         unique_key=bool(flags & UNIQUE),
@@ -81,19 +83,9 @@ def _column(cell: Cell) -> Column:
     )
 
 
-# Old releases wrote no flags: what their type codes leave open.
-_VAGUE = {
-    Kind.INTEGER: "signed or unsigned",
-    Kind.TEXT: "a character or a binary type",
-    Kind.ENUM: "ENUM with its names",
-    Kind.SET: "SET with its names",
-}
-
-
-def _merged(known: Column, told: Column | None, cells: tuple[Cell, ...]) -> Column:
+def _merged(known: Column, told: Column | None, flagged: bool) -> Column:
     if told is None:
         return known
-    flagged = next(c for c in cells if c.name == told.name).flags is not None
     if known.type.code != told.type.code or (flagged and known.type is not told.type):
         raise ValueError(
             f"column {told.name!r}: the message says {told.type.name}, the table's definition {known.type.name}"

@@ -13,6 +13,7 @@ from schemas.table import TableId
 from schemas.wire.base import Context
 from schemas.wire.framing import MAX_MESSAGE
 from schemas.wire.open_protocol import frame
+from schemas.wire.open_protocol.document import parse
 from schemas.wire.open_protocol.rows import RowKey, RowReader
 
 ROW, DDL, RESOLVED = 1, 2, 3
@@ -36,7 +37,7 @@ class OpenDecoder:
         self._rows = RowReader(
             self.format, context.tables, options.time_zone, options.open_varchar_base64, options.no_old_value
         )
-        self._last_key: tuple[bytes, _Key] = (b"", _Key(0, RESOLVED, "", "", {}, False, None))
+        self._last_key: tuple[bytes, _Key] | None = None
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events in order. WireError NOT_FRAMED, TRUNCATED, TRAILING_BYTES, MALFORMED, TOO_LARGE,
@@ -77,7 +78,7 @@ class OpenDecoder:
         return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
 
     def _ddl(self, key: _Key, text: str) -> DdlEvent:
-        found = _object(json_exact.decode_pairs(text), {"q", "t"})
+        found = _object(parse(text), {"q", "t"})
         query = json_exact.string(found["q"], "q")
         query.encode()
         return DdlEvent(self.format, key.db, key.table, key.commit_ts, _integer(found["t"], "t", 1 << 31), query)
@@ -101,7 +102,7 @@ class OpenDecoder:
         return row
 
     def _key(self, data: bytes) -> _Key:
-        if data == self._last_key[0]:
+        if self._last_key is not None and data == self._last_key[0]:
             return self._last_key[1]
         try:
             key = _Key.parse(data)
@@ -131,7 +132,7 @@ class _Key:
     @classmethod
     def parse(cls, data: bytes) -> _Key:
         """ValueError, KeyError or TypeError for what is no key."""
-        pairs = json_exact.decode_pairs(json_exact.document(data))
+        pairs = parse(json_exact.document(data))
         # A claim-check of new TiCDC has ohk twice, true and then false: the last one counts.
         found = _object(pairs, _KEY_NAMES, twice="ohk")
         kind = _integer(found["t"], "t", RESOLVED + 1)

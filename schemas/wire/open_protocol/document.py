@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from schemas.codec import json_exact
 from schemas.codec.json_exact import Number
 from schemas.event import Op
 from schemas.wire.open_protocol.columns import Cell
 
+_MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
 _CELL_KEYS = {"t", "h", "f", "v"}
 
 Cells = tuple[Cell, ...]
 Side = tuple[Cells, list[Any]]
 _NOTHING: Side = ((), [])
+
+
+_ARRAY = re.compile(r'(?:[^"\[]++|"(?:[^"\\]++|\\.)*+")*+\[', re.DOTALL)
+_LONG = 1 << 20
+
+
+def parse(text: str) -> Any:
+    """A row's or a DDL statement's text → JSON as pairs. ValueError.
+
+    There are no arrays in it. A long text is searched for them first: parsed, they take too much memory.
+    """
+    if len(text) > _LONG and "[" in text and _ARRAY.match(text):
+        raise ValueError("an array, which the Open Protocol does not have")
+    return json_exact.decode_pairs(text)
 
 
 def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
@@ -34,7 +52,7 @@ def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
     unnamed: list[str] = []
     if bare:
         before, unnamed = _name_bare(after, before, bare)
-    return "u", _whole(after), _whole(before), unnamed
+    return "u", _whole(after), before, unnamed  # with only-output-updated-columns p may be empty
 
 
 def _whole(side: Side) -> Side:
@@ -50,6 +68,8 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
     """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
     if not isinstance(pairs, tuple):
         raise ValueError("u, p and d are JSON objects")
+    if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
+        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
     cells: list[Cell] = []
     found: list[Any] = []
     bare: _Bare = []
@@ -65,6 +85,8 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
         cell, value = _cell(name, fields)
         cells.append(cell)
         found.append(value)
+    if len(cells) > _MOST_COLUMNS:
+        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
     if bare:
         bare = list(_groups(bare))
     return (tuple(cells), found), bare
@@ -106,38 +128,36 @@ def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]
     """Gives old values their names back that TiCDC left out (only-output-updated-columns; upstream `codec.go:321`).
 
     It leaves the name out where a value became NULL. The columns come in table order, so the nameless one is a column
-    of this type and these flags that is NULL now and lies between its neighbours. Where several could be meant, none
-    is taken: their names are returned.
+    of this type and these flags that is NULL now and lies between its neighbours. Where as many values as columns are
+    left they belong together in order; where more columns could be meant none is taken: their names are returned.
     """
     order = {cell.name: index for index, cell in enumerate(after[0])}
-    nulls = [cell for cell, value in zip(*after, strict=True) if value is None]
-    named = [order.get(cell.name) for cell in before[0]]
-    if None in named:
+    if any(cell.name not in order for cell in before[0]):
         raise ValueError("the old row has a column that the new row does not have")
-    positions = [index for index in named if index is not None]
-    taken = set(positions)
-    options: list[tuple[int, ...]] = []
+    positions = [order[cell.name] for cell in before[0]]
+    if positions != sorted(positions):
+        raise ValueError("the old row's columns are in another order than the new row's")
+    taken, nulls = set(positions), dict[Cell, list[int]]()
+    for index, (cell, value) in enumerate(zip(*after, strict=True)):
+        if value is None and index not in taken:
+            nulls.setdefault(replace(cell, name=""), []).append(index)
+    # Values of one kind between the same neighbours share their candidates.
+    alike: dict[tuple[int, Cell], list[Any]] = {}
     for at, fields in bare:
-        cell, _ = _cell("", fields)
-        low = positions[at - 1] if at else -1
-        high = positions[at] if at < len(positions) else len(order)
-        alike = [order[null.name] for null in nulls if replace(null, name="") == cell]
-        options.append(tuple(i for i in alike if low < i < high and i not in taken))
-    return _assign(after[0], before, bare, options)
-
-
-def _assign(cells: Cells, before: Side, bare: _Bare, options: list[tuple[int, ...]]) -> tuple[Side, list[str]]:
-    """Groups with the same candidates take them in table order, one each, where there are as many."""
+        cell, value = _cell("", fields)
+        alike.setdefault((at, cell), []).append(value)
     named = dict(zip((c.name for c in before[0]), before[1], strict=True))
     unnamed: list[str] = []
-    for candidates in dict.fromkeys(options):
-        groups = [fields for (_, fields), own in zip(bare, options, strict=True) if own == candidates]
-        if len(candidates) < len(groups):
+    for (at, cell), found in alike.items():
+        those = nulls.get(cell, [])
+        low = bisect_right(those, positions[at - 1]) if at else 0
+        high = bisect_left(those, positions[at]) if at < len(positions) else len(those)
+        names = [after[0][index].name for index in those[low:high]]
+        if len(names) < len(found):
             raise ValueError("the old row has a value without its column's name, and no column it could be of")
-        if len(candidates) > len(groups):
-            unnamed += [cells[i].name for i in candidates]
-            continue
-        for fields, index in zip(groups, candidates, strict=True):
-            named[cells[index].name] = _cell("", fields)[1]
-    ordered = tuple(c for c in cells if c.name in named)
+        if len(names) > len(found):
+            unnamed += names
+        else:
+            named.update(zip(names, found, strict=True))
+    ordered = tuple(c for c in after[0] if c.name in named)
     return (ordered, [named[c.name] for c in ordered]), unnamed

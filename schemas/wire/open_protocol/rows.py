@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schemas.codec import go_text, json_exact
+from schemas.codec import go_text
 from schemas.codec.bounded import Bounded
 from schemas.codec.json_exact import Number
 from schemas.event import Op, RowChange
@@ -20,7 +20,7 @@ from schemas.table import Column, Table, TableId, TableVersion, Value
 from schemas.types import Kind
 from schemas.wire.open_protocol import cells as cell_values
 from schemas.wire.open_protocol.columns import Cell, describe
-from schemas.wire.open_protocol.document import Cells, Side, sides
+from schemas.wire.open_protocol.document import Cells, Side, parse, sides
 
 _FAST_AT, _FAST_COLUMNS = (8, 80, 800, 8000, 80000), 300  # compiling a pattern costs as much as some ten rows
 
@@ -91,10 +91,12 @@ class RowReader:
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
-        op, after, before, unnamed = sides(json_exact.decode_pairs(text))
+        op, after, before, unnamed = sides(parse(text))
         marked = _unmark(after, before) if replaced else ()
         layout = self._layout(key.id, version, after[0], before[0])
-        event = self._event(key, op, layout, _read(layout.after, after[1]), _read(layout.before, before[1]))
+        new = None if op == "d" else _read(layout.after, after[1])
+        old = None if op == "c" else _read(layout.before, before[1])
+        event = self._event(key, op, layout, new, old)
         _note_zeros(event, layout, (("after", after), ("before", before)))
         for name in marked:
             event.flag(f"replaced_utf8:{name}")
@@ -192,9 +194,7 @@ def _doubts(column: Column) -> list[str]:
     return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
 
 
-def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value] | None:
-    if not columns:
-        return None
+def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value]:
     row: dict[str, Value] = {}
     name = ""
     try:
