@@ -96,7 +96,7 @@ def _common(p: argparse.ArgumentParser) -> None:
         "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
     )
     p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
-    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
+    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
     p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
@@ -184,9 +184,10 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
     schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
     given = _options_file(args.from_options)
-    zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
+    zone = args.time_zone or given.pop("time_zone", None)
+    zone = zone or _zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
     if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
-        print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
+        print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
     return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None, claims)

@@ -302,6 +302,26 @@ def test_snappy_that_lies_about_its_size() -> None:
         inflate.unlz4(inflate.lz4(b"abc" * 100), 299)
 
 
+@pytest.mark.parametrize("piece", [b"[],", b"1,", b'"",', b'{"a":1},', b"[[[1]]],", b'"\\ud83d\\ude00",'])
+def test_memory_is_bounded(piece: bytes) -> None:
+    for value in (
+        b'{"u":{"c":{"t":3,"v":[' + piece * ((2 << 20) // len(piece)) + b"1]}}}",
+        b'{"u":{' + b",".join(b'"c%d":{"t":3,"v":1}' % i for i in range(20_000)) + b"}}",
+    ):
+        tracemalloc.start()
+        try:
+            assert _refused(_message(value)).code == "MALFORMED"
+            assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 32 * len(value)
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_long_row_with_brackets_in_its_text_is_read() -> None:
+    text = '[1,2]"[' * 200_000
+    event = _row(_message({"u": {"c": {"t": 15, "f": 64, "v": text}}}))
+    assert event.after == {"c": text}
+
+
 # ---- claim-checks
 CLAIMED = Golden("open", "large.claimcheck")
 
