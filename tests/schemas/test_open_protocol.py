@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas import values
 from schemas.codec import go_text, inflate
 from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, Watermark
@@ -25,6 +26,7 @@ from schemas.types import BY_NAME
 from schemas.wire import format_named
 from schemas.wire.base import Context
 from schemas.wire.framing import MAX_MESSAGE
+from schemas.wire.open_protocol import cells as cell_values
 from schemas.wire.open_protocol import rows as open_rows
 from schemas.wire.open_protocol.columns import cell_of, derived_keys
 from schemas.wire.open_protocol.frame import join_key, join_value
@@ -638,6 +640,16 @@ def test_text_that_is_not_utf8() -> None:
     assert (seen.after, seen.flags) == ({"id": "1", "v": "\ufffd", "x": b"\xff"}, ["replaced_utf8:v"])
     honest = change(columns, {"v": "\ufffd\\ufffd", "x": ""})
     assert (pair.through(honest).after, pair.through(honest).flags) == (honest.after, [])
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_read_as_the_shared_conversions_say(single: float, double: float) -> None:
+    for text in (repr(single), f"{single:.4f}", f"{single:.3g}", repr(double), f"{double:.7f}"):
+        read = cell_values.reader(column("c", "double"), False)
+        assert read(text) == values.double_text(float(text))
+        if abs(float(text)) < 3.4e38:
+            read = cell_values.reader(column("c", "float"), False)
+            assert read(text) == values.float_text(values.as_float32(float(text)))
 
 
 # ---- Go's texts

@@ -35,8 +35,11 @@ class RowKey(NamedTuple):
 
 
 class _Column(NamedTuple):
+    """plain: what the regular expression takes for a value is one, and its text is the plain value."""
+
     name: str
     numeric: bool
+    plain: bool
     read: cell_values.Read
 
 
@@ -149,7 +152,8 @@ class RowReader:
         for cell in ordered:
             column = table.by_name[cell.name]
             read = cell_values.reader(column, self._varchar_base64)
-            made[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
+            kind = column.type.kind
+            made[cell.name] = _Column(cell.name, kind in cell_values.NUMBERS, kind in _PLAIN, read)
         carried = [table.by_name[cell.name] for cell in ordered]
         kept = [c for c in table.columns if not c.virtual]
         return _Layout(
@@ -198,7 +202,7 @@ def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value]:
     row: dict[str, Value] = {}
     name = ""
     try:
-        for (name, numeric, read), value in zip(columns, found, strict=True):
+        for (name, numeric, _, read), value in zip(columns, found, strict=True):
             if value is None:
                 row[name] = None
             elif not isinstance(value, str) or (type(value) is Number) is not numeric:
@@ -214,9 +218,9 @@ def _read_texts(columns: tuple[_Column, ...], texts: Iterable[str | None]) -> di
     row: dict[str, Value] = {}
     name = ""
     try:
-        for (name, numeric, read), text in zip(columns, texts, strict=False):
-            if text is None:
-                row[name] = None
+        for (name, numeric, plain, read), text in zip(columns, texts, strict=False):
+            if text is None or plain:
+                row[name] = text
             elif numeric or "\\" not in text:
                 row[name] = read(text)
             else:
@@ -263,6 +267,14 @@ def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side]
 # ---------------------------------------------------------------------------------- cells → regular expression
 _INTEGER = "(-?(?:0|[1-9][0-9]{0,19}))"
 _REAL = r"(-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?)"
+_DAY, _CLOCK, _FRACTION = "[0-9]{4}-[0-9]{2}-[0-9]{2}", ":[0-9]{2}:[0-9]{2}", r"(?:\.[0-9]{1,6})?"
+_PLAIN = {
+    Kind.DATE: f'"({_DAY})"',
+    Kind.DATETIME: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
+    Kind.TIMESTAMP: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
+    Kind.TIME: f'"(-?[0-9]{{2,3}}{_CLOCK}{_FRACTION})"',
+    Kind.DECIMAL: r'"(-?[0-9]{1,65}(?:\.[0-9]{1,65})?)"',
+}
 _STRING = r'"([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)"'
 
 
@@ -275,7 +287,7 @@ def _cell_pattern(cell: Cell, table: Table) -> str:
     spellings = dict.fromkeys((go_text.jsoniter_string(cell.name), go_text.std_string(cell.name)))
     name = "|".join(map(re.escape, spellings))
     kind = table.by_name[cell.name].type.kind
-    value = _STRING
+    value = _PLAIN.get(kind, _STRING)
     if kind in cell_values.NUMBERS:
         value = _REAL if kind in (Kind.FLOAT, Kind.DOUBLE) else _INTEGER
     handle = '"h":true,' if cell.handle else ""
