@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,7 +91,8 @@ class RowReader:
         if fast is not None:
             found = fast.pattern.fullmatch(text)
             if found is not None and "\\ufffd" not in text:
-                return self._fast_row(key, fast, found)
+                with suppress(ValueError):  # what is wrong with a row is said by the slow way, whatever came before it
+                    return self._fast_row(key, fast, found)
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
