@@ -89,6 +89,7 @@ def json_unescape(text: str) -> str:
 
 # ---- strconv.Quote
 _UNQUOTE = re.compile(rb'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|)|["\n]', re.ASCII)
+_SIMPLE = re.compile(rb'(?:[^\\"\n\x80-\xff]++|\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}))*+\Z')
 _LETTERS = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, '"': 34}
 _UNQUOTED: dict[bytes, bytes] = {f"\\{letter}".encode(): bytes([code]) for letter, code in _LETTERS.items()}
 _UNQUOTED |= {f"\\x{code:02x}".encode(): bytes([code]) for code in range(256)}
@@ -103,6 +104,8 @@ def unquote(text: str) -> bytes:
     data = text.encode("utf-8")  # a lone surrogate is a ValueError: bytes here are always escaped
     if b"\\" not in data and b'"' not in data and b"\n" not in data:
         return data
+    if _SIMPLE.match(data):  # Python's own escapes mean the same, and a character is a byte here
+        return data.decode("unicode_escape").encode("latin-1")
     return _UNQUOTE.sub(_unquoted, data)
 
 
