@@ -114,6 +114,7 @@ _ROWS = (
     ErrorRow("TOO_LARGE", 422, 0, "{where}: {details}"),
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
+    ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
@@ -124,6 +125,7 @@ _ROWS = (
     ErrorRow("DDL_TOO_LONG", 422, 0, "line 1, column 1: the statement has {length} characters, {limit} are read"),
     ErrorRow("DDL_NOT_APPLICABLE", 422, 0, "{details}"),
     ErrorRow("DDL_UNKNOWN_TABLE", 422, 0, "table {table} is not known here: {details}"),
+    ErrorRow("KEY_ONLY_ROW", 422, 0, "{table}: {details}"),
     # ---- usage and start
     ErrorRow("USAGE", 400, 0, "{details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),

@@ -29,7 +29,8 @@ class Options:
 
     time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
     keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
-    with a value that the target can't hold exactly. An option that a format does not have changes nothing there.
+    with a value that the target can't hold exactly. open_varchar_base64: VARCHAR and CHAR of the Open Protocol are
+    base64, as releases of 2020 wrote them (read only). An option that a format does not have changes nothing there.
     """
 
     enable_tidb_extension: bool = False
@@ -49,6 +50,7 @@ class Options:
     large_message_handle_compression: str = "none"
     encoding_format: str = "json"
     content_compatible: bool = False
+    open_varchar_base64: bool = False
     time_zone: str = "UTC"
     keyspace: str = "default"
     cluster_id: str = "default"

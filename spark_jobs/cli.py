@@ -20,6 +20,7 @@ from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
 from schemas.wire import FORMATS
 from spark_jobs import jobs
+from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import DeadLetters, KafkaClient, different_files, line_sink, message_sink, source
@@ -98,8 +99,9 @@ def _common(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions: DDL in JSON lines (see below)")
     p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in --ddl")
-    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
+    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
+    p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
@@ -185,11 +187,14 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
     schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
     given = _options_file(args.from_options)
-    zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
+    zone = args.time_zone or given.pop("time_zone", None)
+    zone = zone or _zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
     if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
-        print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
+        print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    return Side(args.format, schemas, options, Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl else None)
+    claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
+    tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl else None
+    return Side(args.format, schemas, options, tables, claims)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:
@@ -246,7 +251,8 @@ def _zone_of_meta(*paths: Path | None) -> str | None:
     """The changefeed's zone, where one of the files is a golden's meta.json."""
     for path in paths:
         if path is not None and path.name.endswith(".meta.json"):
-            zone = _json_file(path).get("changefeed_tz")
+            meta = _json_file(path)
+            zone = meta.get("changefeed_tz", meta.get("tz"))
             if isinstance(zone, str):
                 return zone
     return None

@@ -14,6 +14,7 @@ from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
 from schemas.wire import format_named
 from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
+from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.lookup import Schemas
 from spark_jobs.summary import kind_of
 
@@ -26,9 +27,10 @@ class Side:
     schemas: Schemas
     options: Options
     tables: TableSource | None = None
+    claims: ClaimFolder | None = None
 
     def context(self) -> Context:
-        return Context(self.schemas, self.tables, self.options)
+        return Context(self.schemas, self.tables, self.options, self.claims)
 
     def decoder(self) -> Decoder:
         return format_named(self.format).decoder(self.context())
@@ -79,6 +81,10 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:
     """Writes events of one message for one topic; rows of a format with batches go together."""
     rows = [event for event in events if isinstance(event, RowChange)]
+    for row in rows:
+        if row.key_only and row.op != "d" and not getattr(encoder, "key_only_rows", False):
+            details = "the message carries only the key of the row, and the format written has no form for that"
+            raise WireError("KEY_ONLY_ROW", table=str(row.table.id), details=details)
     if isinstance(encoder, BatchEncoder) and len(rows) == len(events):
         result.out += encoder.encode_rows(rows, origin)
         return

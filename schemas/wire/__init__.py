@@ -9,12 +9,15 @@ from schemas.errors import SetupError
 from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Format
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
+from schemas.wire.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True),
+        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True),
+        Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
     )
 }
 

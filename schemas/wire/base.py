@@ -9,16 +9,20 @@ from typing import Protocol, runtime_checkable
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
 from schemas.options import Options
-from schemas.ports import SchemaSource, TableSource
+from schemas.ports import ClaimChecks, SchemaSource, TableSource
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a codec works with: schemas by id, tables by time (None: types come from the message), options."""
+    """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
+
+    claims: contents of claim-check messages; without it such a message is an error.
+    """
 
     schemas: SchemaSource
     tables: TableSource | None = None
     options: Options = field(default_factory=Options)
+    claims: ClaimChecks | None = None
 
 
 class Decoder(Protocol):
