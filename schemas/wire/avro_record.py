@@ -24,8 +24,7 @@ from schemas.publish.debezium import is_clock
 from schemas.table import Column, TableId, Value
 from schemas.types import BY_AVRO_NAME, Kind
 
-_CHECKSUM = ("_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version")
-_EXTENSION = {f["name"] for f in publish.EXTENSION} | set(_CHECKSUM)
+_EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
 _TWO_64 = 1 << 64
 
 Convert = Callable[[Any], Value]

@@ -10,8 +10,10 @@ import json
 import os
 import random
 import tracemalloc
+import zlib
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,7 +25,7 @@ from schemas.plain import json_line, plain_error, plain_event
 from schemas.wire.base import Decoder
 from schemas.wire.framing import MAX_MESSAGE, frame, unframe
 from spark_jobs.codec import Side, decode_one, plain_lines, transcode_one
-from spark_jobs.lookup import FileSchemas
+from spark_jobs.lookup import FileSchemas, Registered
 from tests.support.golden import FORMATS, Golden, Registry, cases
 
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
@@ -276,8 +278,6 @@ def test_schema_that_ticdc_would_not_register(schema: str) -> None:
     _, good = _avro()
     assert good.value is not None
     id_ = unframe(good.value, "value")[0]
-    from spark_jobs.lookup import Registered
-
     side = Side("avro", FileSchemas([Registered("s", 1, id_, schema)]), Options())
     assert _refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
 
@@ -287,6 +287,32 @@ def test_frames() -> None:
     assert unframe(frame(7, b"x"), "value") == (7, 5)
     assert unframe(frame((1 << 31) - 1, b""), "value") == ((1 << 31) - 1, 5)
     assert unframe(frame(uuid, b"x"), "value") == (uuid, 18)
+
+
+def test_glue_frames_with_zlib() -> None:
+    """The body of Glue's compressed form is inflated, whole and up to a limit."""
+    uuid = "6f2c1a9e-0f3b-4a57-9a3c-3a5a3cf0d6e1"
+    side, good = AVRO.side(), next(m for m in AVRO.messages() if m.value)
+    assert good.value is not None
+    text = side.schemas.by_id(unframe(good.value, "value")[0], "value")
+    known = [*side.schemas.all(), Registered("glue", 1, uuid, text)]
+    decoder = replace(side, schemas=FileSchemas(known)).decoder()
+    head, body = b"\x03\x05" + UUID(uuid).bytes, good.value[5:]
+    packed = zlib.compress(body)
+    events = [
+        decoder.decode(m) for m in (good, replace(good, value=frame(uuid, body)), replace(good, value=head + packed))
+    ]
+    assert [e[0].after for e in events] == [events[0][0].after] * 3  # type: ignore[union-attr]
+    for value, code in [
+        (head, "TRUNCATED"),
+        (head + packed[:-1], "TRUNCATED"),
+        (head + packed + b"x", "TRAILING_BYTES"),
+        (head + b"xx", "MALFORMED"),
+        (head + zlib.compress(bytes(MAX_MESSAGE + 1)), "TOO_LARGE"),
+    ]:
+        bad = replace(good, value=value)
+        assert _refused(decoder, bad) == code
+        assert _peak(decoder, bad) < 2 * MAX_MESSAGE + (1 << 20)
 
 
 # ---- Debezium
