@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from schemas.errors import WireError
-from schemas.event import Event, Message, RowChange, Watermark
+from schemas.event import Bootstrap, Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.wire import format_named
@@ -83,7 +83,7 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Resu
         result.out += encoder.encode_rows(rows, origin)
         return
     for event in events:
-        written = encoder.encode(event, origin)
+        written = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
         result.out += written
         if not written:
             result.skipped.append(kind_of(event))

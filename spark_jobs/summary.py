@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from schemas.event import Event, RowChange, Watermark
+from schemas.event import Bootstrap, Event, RowChange, Watermark
 
 if TYPE_CHECKING:
     from spark_jobs.codec import Result
@@ -70,9 +70,11 @@ _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 
 
 def kind_of(event: Event) -> str:
-    """ "row", "ddl" or "watermark"."""
+    """ "row", "ddl", "bootstrap" or "watermark"."""
     if isinstance(event, RowChange):
         return "row"
+    if isinstance(event, Bootstrap):
+        return "bootstrap"
     return "watermark" if isinstance(event, Watermark) else "ddl"
 
 

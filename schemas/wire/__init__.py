@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from schemas.errors import SetupError
 from schemas.wire.avro import AvroDecoder, AvroEncoder
-from schemas.wire.base import Format
+from schemas.wire.base import Format, read_only
+from schemas.wire.canal_json import CanalJsonDecoder
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
+from schemas.wire.simple import SimpleDecoder
 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
+        Format("simple", SimpleDecoder, read_only("simple"), in_order=True),
+        Format("canal-json", CanalJsonDecoder, read_only("canal-json")),
     )
 }
 

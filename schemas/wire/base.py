@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from schemas.errors import WireError
+from schemas.errors import SetupError, WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
 from schemas.options import Options
 from schemas.ports import SchemaSource, TableSource
@@ -14,11 +14,15 @@ from schemas.ports import SchemaSource, TableSource
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a codec works with: schemas by id, tables by time (None: types come from the message), options."""
+    """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
+
+    claim_check: location of a claim-check, as the message has it → the file's bytes; None: none can be fetched.
+    """
 
     schemas: SchemaSource
     tables: TableSource | None = None
     options: Options = field(default_factory=Options)
+    claim_check: Callable[[str], bytes] | None = None
 
 
 class Decoder(Protocol):
@@ -47,13 +51,26 @@ class BatchEncoder(Encoder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option)."""
+    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
+
+    in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
+    """
 
     name: str
     decoder: Callable[[Context], Decoder]
     encoder: Callable[[Context], Encoder]
     zone: str | None = None
     needs_schemas: bool = False
+    in_order: bool = False
+
+
+def read_only(name: str) -> Callable[[Context], Encoder]:
+    """The encoder of a format that is read and not written: SetupError USAGE says so."""
+
+    def refuse(_context: Context) -> Encoder:
+        raise SetupError("USAGE", details=f"{name} is read, not written: choose another format to write")
+
+    return refuse
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:

@@ -45,6 +45,11 @@ class Golden:
         return GOLDEN / self.format / f"{self.name}.jsonl"
 
     @property
+    def claim_checks(self) -> Path:
+        """The folder of the files that its claim-check messages point to."""
+        return GOLDEN / self.format / f"{self.name}.files"
+
+    @property
     def meta_file(self) -> Path:
         return GOLDEN / self.format / f"{self.name}.meta.json"
 
