@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
-from schemas.wire import FORMATS
+from schemas.wire import FORMATS, format_named
 from spark_jobs import jobs
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
@@ -63,10 +63,17 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="python -m spark_jobs", description="Reads, explains and rewrites TiCDC's messages, exactly.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     decode = _command(commands, "decode", "messages → change events in plain form, a JSON line each")
-    decode.add_argument("--format", required=True, choices=sorted(FORMATS), help="format of the messages")
+    decode.add_argument(
+        "--format", required=True, choices=[*sorted(FORMATS), "auto"], help="format of the messages; auto: each its own"
+    )
     transcode = _command(commands, "transcode", "messages of one format → messages of another")
-    transcode.add_argument("--from", dest="format", required=True, choices=sorted(FORMATS), help="format read")
+    transcode.add_argument(
+        "--from", dest="format", required=True, choices=[*sorted(FORMATS), "auto"], help="format read"
+    )
     transcode.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
+    decode.add_argument(
+        "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
+    )
     _common(decode)
     _common(transcode)
     _target(transcode)
@@ -180,13 +187,16 @@ def _transcode(args: argparse.Namespace) -> Summary:
 
 def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
-    schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
+    known = format_named(args.format)
+    needed = known.needs_schemas or bool(known.uses_schemas and args.registry)
+    schemas = _schemas(args.registry, args.schemas, args.registry_wait, needed)
     given = _options_file(args.from_options)
     zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
-    if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
+    if zone is None and args.command == "transcode" and None in (known.zone, FORMATS[args.to].zone):
         print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
+    verify = getattr(args, "verify_checksum", False)
+    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None, verify)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:
@@ -195,7 +205,7 @@ def write_side(args: argparse.Namespace, read: Side) -> Side:
     if args.to_registry or args.to_schemas:
         needed = FORMATS[args.to].needs_schemas
         schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, needed)
-    elif FORMATS[args.to].needs_schemas and not FORMATS[args.format].needs_schemas:
+    elif FORMATS[args.to].needs_schemas and not format_named(args.format).needs_schemas:
         schemas = _schemas(args.registry, args.schemas, args.registry_wait, True)
     given = _options_file(args.to_options)
     zone = given.pop("time_zone", None) or _zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone

@@ -10,11 +10,11 @@ from typing import Any
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.plain import json_line, plain_error
-from spark_jobs.codec import Side
+from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import DeadLetters, KafkaClient, LineSink, Sink, topic_of
 from spark_jobs.frames import input_of_job
-from spark_jobs.jobs import all_or_abandoned
+from spark_jobs.jobs import all_or_abandoned, tell
 from spark_jobs.messages import parse_line
 from spark_jobs.progress import tracked
 from spark_jobs.session import spark_session
@@ -31,6 +31,7 @@ def decode(
         for row, failed in _results(place, read, None, None, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += 1
+            tell(row["notes"] or [], summary.messages)
             lines = row["lines"] or [json_line(plain_error(*failed))] if failed else row["lines"]
             for line in lines:
                 out.write_text(line)
@@ -62,6 +63,7 @@ def _results(
     place: str, read: Side, write: Side | None, topic: str | None, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
     """(result, error and message if it failed) of each message, in the order of the input."""
+    check_any_order(read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)

@@ -53,6 +53,7 @@ class BatchEncoder(Encoder, Protocol):
 class Format:
     """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
 
+    needs_schemas: no message can be read without a registry; uses_schemas: some can't.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 
@@ -61,6 +62,7 @@ class Format:
     encoder: Callable[[Context], Encoder]
     zone: str | None = None
     needs_schemas: bool = False
+    uses_schemas: bool = False
     in_order: bool = False
 
 
