@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
 from schemas.wire import FORMATS, format_named
-from spark_jobs import jobs
+from spark_jobs import explain, jobs
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import DeadLetters, KafkaClient, different_files, line_sink, message_sink, source
@@ -77,9 +77,24 @@ def parser() -> argparse.ArgumentParser:
     _common(decode)
     _common(transcode)
     _target(transcode)
+    _explain_grammar(commands)
     demo = commands.add_parser("demo", help="real TiCDC messages: registry, Spark, Debezium, on this machine")
     demo.add_argument("--dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)")
     return top
+
+
+def _explain_grammar(commands: Any) -> None:
+    p = commands.add_parser(
+        "explain",
+        help="one message, from its bytes to its values",
+        description=explain.DESCRIPTION,
+        epilog=explain.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explain.add_arguments(p)
+    p.add_argument("--format", default="auto", choices=[*sorted(FORMATS), "auto"], help="format (told by the message)")
+    _reading(p)
+    p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 
 
 def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
@@ -96,6 +111,15 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 def _common(p: argparse.ArgumentParser) -> None:
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
     p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC", help="where the result goes (-)")
+    _reading(p)
+    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
+    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
+
+
+def _reading(p: argparse.ArgumentParser) -> None:
+    """How messages are read."""
     p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
     p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
     p.add_argument(
@@ -104,15 +128,11 @@ def _common(p: argparse.ArgumentParser) -> None:
     p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
-    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
     p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
-    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--kafka-config", type=Path, metavar="FILE", help="any client setting, name=value a line")
-    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
-    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
 
 
 def _target(p: argparse.ArgumentParser) -> None:
@@ -135,6 +155,8 @@ def main(argv: list[str] | None = None) -> int:
             from spark_jobs.demo import run
 
             return run(args.dir)
+        if args.command == "explain":
+            return _explain(args)
         summary = _decode(args) if args.command == "decode" else _transcode(args)
     except BridgeError as error:
         print(f"error {error.code}: {error.detail}", file=sys.stderr)
@@ -166,6 +188,19 @@ def _decode(args: argparse.Namespace) -> Summary:
 
         return spark_run.decode(args.source, read, out, dead, kafka, args.master)
     return jobs.decode(tracked(source(args.source, kafka), "decode"), read, out, dead)
+
+
+def _explain(args: argparse.Namespace) -> int:
+    place = args.source or args.place
+    if place is None or (args.source and args.place):
+        raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
+    read = read_side(args, "flag")
+    given = {"enable_tidb_extension": True, **_options_file(args.to_options)}
+    given.setdefault("time_zone", read.options.time_zone)
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    text, code = explain.run(place, read, Options.of(given), kafka, args.format_out == "json")
+    print(text)
+    return code
 
 
 def _transcode(args: argparse.Namespace) -> Summary:

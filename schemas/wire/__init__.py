@@ -17,8 +17,8 @@ FORMATS: dict[str, Format] = {
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
-        Format("simple", SimpleDecoder, read_only("simple"), in_order=True),
-        Format("canal-json", CanalJsonDecoder, read_only("canal-json")),
+        Format("simple", SimpleDecoder, read_only("simple"), in_order=True, writes=False),
+        Format("canal-json", CanalJsonDecoder, read_only("canal-json"), writes=False),
     )
 }
 

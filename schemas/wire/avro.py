@@ -31,7 +31,8 @@ from schemas.ports import SchemaId
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
 from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
-from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.avro_trace import trace_record
+from schemas.wire.base import Context, FieldTrace, commit_ts_of
 from schemas.wire.framing import frame, unframed
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
@@ -66,12 +67,29 @@ class AvroDecoder:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
         return [self._delete(message, None) if value is None else self._upsert(message, value)]
 
-    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
-        schema_id, data, pos = unframed(data, where)
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of key and value; a Glue message's offsets are in its inflated body."""
+        found: list[FieldTrace] = []
+        for part, data in (("key", message.key), ("value", message.value)):
+            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == _DELETE and len(data) == 9):
+                schema_id, body, pos = unframed(data, part)
+                side = "key" if part == "key" else "after"
+                traced = trace_record(self._record(schema_id, part), body, pos, part, side)
+                if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
+                    traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
+                found += traced
+        return found
+
+    def _record(self, schema_id: SchemaId, where: str) -> Record:
         record = self._records.get(schema_id)
         if record is None:
             record = compile_record(self._context.schemas.by_id(schema_id, where), where)
             self._records[schema_id] = record
+        return record
+
+    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, data, pos = unframed(data, where)
+        record = self._record(schema_id, where)
         row, pos = record.read(data, pos, where)
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)

@@ -40,6 +40,33 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FieldTrace:
+    """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
+
+    row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
+    column's, as the message has it. wire: the field's type on the wire. value: what it says, where it is no column.
+    """
+
+    part: str
+    offset: int
+    raw: bytes
+    wire: str
+    side: str
+    name: str
+    row: int = 0
+    value: str = ""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """A decoder that can say where each field of a message stands (`explain`)."""
+
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of a message that it decodes. WireError as `decode`."""
+        ...
+
+
 @runtime_checkable
 class BatchEncoder(Encoder, Protocol):
     """An encoder of a format whose messages hold several rows."""
@@ -54,6 +81,7 @@ class Format:
     """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
 
     needs_schemas: no message can be read without a registry; uses_schemas: some can't.
+    writes: it has an encoder.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 
@@ -64,6 +92,7 @@ class Format:
     needs_schemas: bool = False
     uses_schemas: bool = False
     in_order: bool = False
+    writes: bool = True
 
 
 def read_only(name: str) -> Callable[[Context], Encoder]:

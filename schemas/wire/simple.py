@@ -104,8 +104,9 @@ class SimpleDecoder:
         if found is not None:
             table, version = found
             known = self._versions.get((table.id, version))
-            # A bootstrap repeats what a DDL message told, without its commit_ts.
-            if known is None or known.table != table or known.table_version is None:
+            if known is not None and known.table != table:
+                raise ValueError(f"schema version {version} of {table.id} was told with other columns before")
+            if known is None or known.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
                 self._versions[table.id, version] = _Known(table, commit_ts)
         return found
 
@@ -115,6 +116,8 @@ class SimpleDecoder:
         id_ = TableId(text(body["database"], "database"), text(body["table"], "table"))
         commit_ts, version = (whole(body[name], name) for name in ("commitTs", "schemaVersion"))
         data, old = body.get("data"), body.get("old")
+        if not isinstance(data, dict | None) or not isinstance(old, dict | None):
+            raise ValueError("a row is no object")
         if (data is None) != (op == "d") or (old is None) != (op == "c"):
             raise ValueError(f"{body['type']} with the wrong rows")
         key_only = truth(body.get("handleKeyOnly"), "handleKeyOnly")
