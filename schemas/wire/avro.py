@@ -230,12 +230,13 @@ def _out_of_band(value: bytes) -> Event:
 # ---------------------------------------------------------------------------------------------- encoder
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is compiled per table and topic: ids and writers of key and value (no key: no primary key)."""
+    """What is compiled per table and topic: ids and writers of key and value.
 
-    key_id: SchemaId | None
-    value_id: SchemaId
-    key: RowWriter
-    value: RowWriter
+    No key: the table has no primary key. No value: for deletes that have none, whose schema TiCDC does not register.
+    """
+
+    key: tuple[SchemaId, RowWriter] | None
+    value: tuple[SchemaId, RowWriter] | None
 
 
 class AvroEncoder:
@@ -267,13 +268,14 @@ class AvroEncoder:
             details = "the message has it as a double, rounded; --on-lossy flag writes the digits that are left"
             raise LossyError("LOSSY_VALUE", column=rounded.partition(":")[2], details=details)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
-        plan = self._plan(event.table, origin.topic, keyspace)
+        valued = event.op != "d" or self._options.avro_include_before_value
+        plan = self._plan(event.table, origin.topic, keyspace, valued)
         row = event.before if event.op == "d" else event.after
         if row is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        key = None if plan.key_id is None else frame(plan.key_id, plan.key(row, event))
-        if event.op != "d" or self._options.avro_include_before_value:
-            value = frame(plan.value_id, self._value(plan, event, row, origin))
+        key = None if plan.key is None else frame(plan.key[0], plan.key[1](row, event))
+        if plan.value is not None:
+            value = frame(plan.value[0], self._value(plan.value[1], event, row, origin))
             return [self._message(event, origin, key, value)]
         if self._watermarks and event.commit_ts is not None:
             return [self._message(event, origin, key, bytes([_DELETE]) + _tso(event.commit_ts))]
@@ -306,11 +308,11 @@ class AvroEncoder:
         text = publish.go_json(body).encode("utf-8", "surrogateescape")  # a statement may hold bytes that are no text
         return [replace(origin, key=None, value=bytes([_DDL]) + text)]
 
-    def _value(self, plan: _Plan, event: RowChange, row: Row, origin: Message) -> bytes:
+    def _value(self, write: RowWriter, event: RowChange, row: Row, origin: Message) -> bytes:
         options = self._options
-        out = [plan.value(row, event)]
+        out = [write(row, event)]
         if options.avro_include_before_value:
-            out.append(b"\x00" if event.before is None else b"\x02" + plan.value(event.before, event))
+            out.append(b"\x00" if event.before is None else b"\x02" + write(event.before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
         if options.enable_tidb_extension:
@@ -323,21 +325,24 @@ class AvroEncoder:
             out.append(_checksum_fields(event.extra.get("checksum")))
         return b"".join(out)
 
-    def _plan(self, table: Table, topic: str, keyspace: str | None) -> _Plan:
-        known = self._plans.get((topic, id(table), keyspace))
+    def _plan(self, table: Table, topic: str, keyspace: str | None, valued: bool) -> _Plan:
+        known = self._plans.get((topic, id(table), keyspace, valued))
         if known is not None and known[0] is table:
             return known[1]
-        schemas = self._context.schemas
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
-        key_text, value_text = publish.key_schema(table, options), publish.value_schema(table, options)
-        plan = _Plan(
-            None if key_text is None else schemas.id_of(avro_subject(topic, "key"), key_text),
-            schemas.id_of(avro_subject(topic, "value"), value_text),
-            row_writer(tuple(c for c in table.columns if c.primary_key), options),
-            row_writer(publish.value_columns(table, options), options),
-        )
-        self._plans[topic, id(table), keyspace] = table, plan
+        text, key, value = publish.key_schema(table, options), None, None
+        if text is not None:
+            columns = tuple(c for c in table.columns if c.primary_key)
+            key = self._id(topic, "key", text), row_writer(columns, options)
+        if valued:
+            text = publish.value_schema(table, options)
+            value = self._id(topic, "value", text), row_writer(publish.value_columns(table, options), options)
+        plan = _Plan(key, value)
+        self._plans[topic, id(table), keyspace, valued] = table, plan
         return plan
+
+    def _id(self, topic: str, part: str, text: str) -> SchemaId:
+        return self._context.schemas.id_of(avro_subject(topic, part), text)
 
 
 def _tso(commit_ts: int) -> bytes:
