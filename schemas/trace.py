@@ -89,7 +89,10 @@ def _open(message: Message) -> Iterator[FieldTrace]:
             for cell in _members(text, start, "value", side, pos, row):
                 shown = json_exact.document(cell.raw)
                 code = json_spans.find(shown, ("t",))
-                value = next(t for t in _members(shown, 0, "value", side, cell.offset, row) if t.name == "v")
+                parts = (t for t in _members(shown, 0, "value", side, cell.offset, row) if t.name == "v")
+                value = next(parts, None)
+                if value is None:
+                    continue
                 _, end = json_exact.decode_from(shown, code or 0)
                 wire = f"{value.wire}, type code {shown[code:end]}" if code else value.wire
                 yield FieldTrace("value", value.offset, value.raw, wire, side, cell.name, row)

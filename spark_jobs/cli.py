@@ -42,6 +42,8 @@ _EXAMPLES = {
 examples
   python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
   python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
+  python -m spark_jobs decode --format auto --in messages.jsonl --schemas schemas.jsonl
+  python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
 """,
     "transcode": """\
 examples
