@@ -229,10 +229,13 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     schemas = _schemas(args.registry, args.schemas, args.registry_wait, needed)
     given = _options_file(args.from_options)
     zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
-    if zone is None and args.command == "transcode" and None in (known.zone, FORMATS[args.to].zone):
+    verify = getattr(args, "verify_checksum", False)
+    matters = verify and args.format in ("avro", "auto")  # the sum is over UTC
+    if args.command == "transcode":
+        matters = None in (known.zone, FORMATS[args.to].zone)
+    if zone is None and matters:
         print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    verify = getattr(args, "verify_checksum", False)
     return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None, verify)
 
 

@@ -49,6 +49,23 @@ def test_avro_refuses_what_is_over_max_message_bytes() -> None:
     assert f"length:{caught.value.detail.split()[4]}," in refused
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        DdlEvent("simple", "d", "t", 1, None, "CREATE TABLE t (a int)"),
+        DdlEvent("debezium", "d", "t", None, 3, "CREATE TABLE t (a int)"),
+        Watermark("made", -1),
+        Watermark("made", 1 << 64),
+    ],
+)
+def test_avro_watermark_mode_needs_times_and_types(event: DdlEvent | Watermark) -> None:
+    golden = Golden("avro", "pk_int.watermark")
+    with pytest.raises(WireError) as caught:
+        _encoder(golden).encode(event, Message(None, None, "t"))
+    assert caught.value.code == "INVALID_VALUE"
+    assert _encoder(Golden("avro", "pk_int.ext1")).encode(event, Message(None, None, "t")) == []
+
+
 def test_avro_row_checksum_needs_ticdcs_other_options() -> None:
     with pytest.raises(SetupError, match="enable_row_checksum needs"):
         Side("avro", FileSchemas([]), Options(enable_row_checksum=True)).encoder()

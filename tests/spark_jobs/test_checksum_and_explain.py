@@ -53,6 +53,21 @@ def test_not_asked_for_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "checksum" not in capsys.readouterr().err
 
 
+def test_a_zone_that_is_not_given_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A TIMESTAMP is summed in UTC, and Avro does not say which zone its text is in."""
+    (tmp_path / "schemas.jsonl").write_text("\n".join(map(json.dumps, AVRO.meta["registered_schemas"])))
+    argv = _verify(AVRO, tmp_path / "out")
+    argv[argv.index("--schemas") + 1] = str(tmp_path / "schemas.jsonl")
+    assert main(argv) == 1
+    err = capsys.readouterr().err
+    assert "--time-zone is not given" in err
+    assert "mismatch 4" in err
+    assert main([*argv, "--time-zone", AVRO.zone]) == 1
+    err = capsys.readouterr().err
+    assert "--time-zone" not in err
+    assert "mismatch 1" in err
+
+
 def test_spark_verifies_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark_jobs", *_verify(AVRO, tmp_path / "out", "--spark", "--master", "local[2]")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
