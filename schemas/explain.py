@@ -73,12 +73,13 @@ class Question:
 def explain(question: Question) -> dict[str, Any]:
     """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
     message = question.message
-    answer: dict[str, Any] = {"message": _place(message), "format": question.format, "told_by": "it was given"}
+    answer: dict[str, Any] = {"message": _place(message), "format": question.format, "told_by": None}
     if question.format == "auto":
         try:
             found = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
-        except WireError as error:
-            return {**answer, "format": None, "error": _error(error), "raw": _raw(message)}
+        except WireError as error:  # it is framed Avro of a schema that can't be had
+            framing = list(_framing("avro", message))
+            return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _raw(message)}
         answer |= {"format": found.format, "told_by": found.reason}
         if found.format not in FORMATS:
             said = found.reason if found.format is None else f"it is {found.format}, which is not read"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schemas.codec import json_exact, json_spans
+from schemas.codec.avro import Cut
 from schemas.errors import WireError
 from schemas.event import Event, Message, RowChange
+from schemas.wire import simple_avro
 from schemas.wire.base import Decoder, FieldTrace, Tracer
 
 Path = tuple[str | int, ...]
@@ -41,11 +43,19 @@ def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Ev
     try:
         if isinstance(decoder, Tracer):
             return decoder.trace(message)
+        if format_ == "simple" and message.value and message.value[0] == simple_avro.FIRST_BYTE:
+            return list(_simple_avro(message.value))
         if format_ in _OPEN:
             return list(_open(message))
         return list(_json(_ROWS.get(format_, ()), message, events))
-    except (WireError, ValueError, LookupError, TypeError, AttributeError):
+    except (WireError, ValueError, LookupError, TypeError, AttributeError, Cut):
         return []  # compressed, fetched from elsewhere, or of another form: the values are still told
+
+
+def _simple_avro(data: bytes) -> Iterator[FieldTrace]:
+    sides = {"data": "after", "old": "before"}
+    for row, name, start, end, kind in simple_avro.cells(data):
+        yield FieldTrace("value", start, data[start:end], kind, sides[row], name)
 
 
 def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldTrace]:

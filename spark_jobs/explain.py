@@ -19,7 +19,7 @@ from spark_jobs.codec import Side
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.messages import read_messages
 
-_WIDTH = 100
+_WIDTH, _LABEL = 100, 15
 _AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
 _LINE = re.compile(r"(.+)#(\d{1,12})\Z", re.ASCII)
 
@@ -97,7 +97,9 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
              for part in ("key", "value")]  # fmt: skip
     where = [f"{name} {at[name]}" for name in ("topic", "partition", "offset") if at[name] is not None]
     yield from _item("message", ", ".join([*where, *sizes, *([at["time"]] if at["time"] else [])]))
-    yield from _item("format", f"{answer['format'] or 'not known'} ({answer['told_by']})")
+    yield from _item(
+        "format", f"{answer['format'] or 'not known'}" + (f" ({answer['told_by']})" if answer["told_by"] else "")
+    )
     for framing in answer.get("framing", ()):
         yield from _item("framing", f"{framing['part']:<6}{_spaced(framing['hex'])} {framing['says']}".rstrip())
     for schema in answer.get("schemas", ()):
@@ -113,10 +115,10 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:
     """`name  text`, wrapped."""
-    head = " " * indent + f"{name:<{max(12 - indent, len(name) + 1)}}"
+    head = " " * indent + f"{name:<{max(_LABEL - indent, len(name) + 1)}}"
     clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     yield from textwrap.wrap(
-        clean, _WIDTH, initial_indent=head, subsequent_indent=" " * 12, break_on_hyphens=False
+        clean, _WIDTH, initial_indent=head, subsequent_indent=" " * _LABEL, break_on_hyphens=False
     ) or [head.rstrip()]
 
 
@@ -183,12 +185,19 @@ def _field(field: dict[str, Any]) -> Iterator[str]:
     yield from _item(f"{field['side']}.{field['column']}", f"{field['type']}{key}")
     if field["hex"] is not None:
         yield from _item("bytes", _place(field), 2)
-        yield from _item("wire", field["wire"], 2)
+        yield from _item("wire", field["wire"] + _json_text(field), 2)
     value = field["value"]
     shown = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]
     yield from _item("value", shown or "''", 2)
     for name, text in field["elsewhere"].items():
         yield from _item(name, text, 2)
+
+
+def _json_text(field: dict[str, Any]) -> str:
+    """The fragment of a JSON message, short enough to read."""
+    if not field["wire"].startswith("JSON") or field["hex"].endswith("…"):
+        return ""
+    return " " + bytes.fromhex(field["hex"]).decode("utf-8", "replace")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

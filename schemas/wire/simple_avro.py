@@ -8,7 +8,7 @@ only binary strings stay bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from schemas import values
@@ -144,6 +144,23 @@ _CELL = _union(
 )
 _ROW = _union(None, _map(_CELL))
 
+_DML: tuple[tuple[str, Reader], ...] = (
+    ("version", _INT),
+    ("database", _text),
+    ("table", _text),
+    ("tableID", _LONG),
+    ("type", _named(("INSERT", "UPDATE", "DELETE"), "type of row")),
+    ("commitTs", _LONG),
+    ("buildTs", _LONG),
+    ("schemaVersion", _LONG),
+    ("claimCheckLocation", _union(None, _text)),
+    ("handleKeyOnly", _union(None, _BOOL)),
+    ("checksum", _union(None, _CHECKSUM)),
+    ("data", _ROW),
+    ("old", _ROW),
+)
+_CELLS = ("null", "long", "float", "double", "string", "bytes", "record Timestamp", "record UnsignedBigint")
+
 _PAYLOADS: tuple[tuple[str, Reader], ...] = (
     ("WATERMARK", _record(("version", _INT), ("commitTs", _LONG), ("buildTs", _LONG))),
     ("BOOTSTRAP", _record(("version", _INT), ("buildTs", _LONG), ("tableSchema", _TABLE))),
@@ -162,25 +179,24 @@ _PAYLOADS: tuple[tuple[str, Reader], ...] = (
             ("preTableSchema", _union(None, _TABLE)),
         ),
     ),
-    (
-        "",
-        _record(
-            ("version", _INT),
-            ("database", _text),
-            ("table", _text),
-            ("tableID", _LONG),
-            ("type", _named(("INSERT", "UPDATE", "DELETE"), "type of row")),
-            ("commitTs", _LONG),
-            ("buildTs", _LONG),
-            ("schemaVersion", _LONG),
-            ("claimCheckLocation", _union(None, _text)),
-            ("handleKeyOnly", _union(None, _BOOL)),
-            ("checksum", _union(None, _CHECKSUM)),
-            ("data", _ROW),
-            ("old", _ROW),
-        ),
-    ),
+    ("", _record(*_DML)),
 )
+
+
+def cells(data: bytes) -> Iterator[tuple[str, str, int, int, str]]:
+    """(data or old, column, start, end, type) of each cell of a row message that `read` reads; nothing for others."""
+    pos = 3
+    for name, reader in _DML if data[1:3] == b"\x06\x06" else ():
+        if name not in ("data", "old") or data[pos] == 0:
+            _, pos = reader(data, pos)
+            continue
+        count, pos = binary.read_long(data, pos + 1)
+        while count:
+            for _ in range(count):
+                column, start = _text(data, pos)
+                _, pos = _CELL(data, start)
+                yield name, column, start, pos, _CELLS[data[start] >> 1]
+            count, pos = binary.read_long(data, pos)
 
 
 def read(data: bytes) -> dict[str, Any]:
