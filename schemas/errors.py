@@ -115,6 +115,7 @@ _ROWS = (
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
     ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
+    ErrorRow("UNKNOWN_FORMAT", 422, 0, "the format can't be told: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),

@@ -100,6 +100,17 @@ class DdlEvent:
 
 
 @dataclass(slots=True)
+class Bootstrap(DdlEvent):
+    """A table as a changefeed starts to send it (Simple's BOOTSTRAP): its columns, and no statement (query is "").
+
+    schema: the table; schema_version: what rows call it by. Other formats have nothing like it: it is not written.
+    """
+
+    schema: Table | None = None
+    schema_version: int = 0
+
+
+@dataclass(slots=True)
 class Watermark:
     """A resolved ts: no row or DDL with a commit_ts at or below it comes after it on this partition."""
 

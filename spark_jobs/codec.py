@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from schemas.errors import WireError
-from schemas.event import Event, Message, RowChange, Watermark
+from schemas import checksum
+from schemas.errors import SetupError, WireError
+from schemas.event import Bootstrap, Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
@@ -21,13 +22,17 @@ from spark_jobs.summary import kind_of
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a job: a format with its schemas, options and table definitions. Pickles into workers."""
+    """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
+
+    verify_checksum: rows that come with a row checksum are compared with it.
+    """
 
     format: str
     schemas: Schemas
     options: Options
     tables: TableSource | None = None
     claims: ClaimFolder | None = None
+    verify_checksum: bool = False
 
     def context(self) -> Context:
         return Context(self.schemas, self.tables, self.options, self.claims)
@@ -39,27 +44,59 @@ class Side:
         return format_named(self.format).encoder(self.context())
 
 
+def check_any_order(side: Side) -> None:
+    """SetupError USAGE where Spark, which splits its input, would keep from a message what it needs of earlier ones."""
+    if format_named(side.format).in_order and side.tables is None:
+        details = (
+            f"{side.format} messages may need what earlier ones told, and Spark reads them apart: "
+            "give table definitions (--ddl), or run without Spark"
+        )
+        raise SetupError("USAGE", details=details)
+
+
 @dataclass(slots=True)
 class Result:
     """What became of one message: its events, what was written for them, and the error if it failed.
 
     A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
+    checksums: what came of each row's check, where that was asked for. notes: what people should read of it.
     """
 
     events: list[Event] = field(default_factory=list)
     out: list[Message] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    checksums: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     error: WireError | None = None
 
 
-def decode_one(decoder: Decoder, message: Message) -> Result:
+def decode_one(decoder: Decoder, message: Message, verify_checksum: bool = False) -> Result:
     """Message → its events, or the error."""
     try:
-        return Result(decoder.decode(message))
+        result = Result(decoder.decode(message))
+        if verify_checksum:
+            _verify(result, message)
+        return result
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
+
+
+def _verify(result: Result, message: Message) -> None:
+    for event in result.events:
+        if not isinstance(event, RowChange):
+            continue
+        checks = checksum.verify(event)
+        result.checksums += [check.outcome for check in checks] or ["absent"]
+        result.notes += [
+            f"{place_of(message)} {event.table.id}: {check}" for check in checks if check.outcome == "mismatch"
+        ]
+
+
+def place_of(message: Message) -> str:
+    """topic/partition/offset, `-` for what is not known."""
+    return "/".join("-" if part is None else str(part) for part in (message.topic, message.partition, message.offset))
 
 
 def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
@@ -89,7 +126,7 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Resu
         result.out += encoder.encode_rows(rows, origin)
         return
     for event in events:
-        written = encoder.encode(event, origin)
+        written = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
         result.out += written
         if not written:
             result.skipped.append(kind_of(event))

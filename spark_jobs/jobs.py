@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,14 +44,21 @@ def decode(incoming: Incoming, side: Side, out: LineSink, dead: DeadLetters | No
     summary, decoder = Summary(), Learning(side).decoder
     with all_or_abandoned(out, dead):
         for item in incoming:
-            message, result = _result(item, lambda m: decode_one(decoder, m))
+            message, result = _result(item, lambda m: decode_one(decoder, m, side.verify_checksum))
             summary.count(result)
+            tell(result.notes, summary.messages)
             for line in plain_lines(result, message):
                 out.write(line)
                 summary.out += 1
             if result.error is not None and dead is not None:
                 dead.write(result.error, message)
     return summary
+
+
+def tell(notes: list[str], number: int) -> None:
+    """Notes on the message of this number, counted from 1, to stderr."""
+    for note in notes:
+        print(f"message {number}, {note}", file=sys.stderr)
 
 
 def transcode(

@@ -82,6 +82,10 @@ class FileSchemas:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
         return found
 
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id."""
+        return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
+
     def all(self) -> Iterator[Registered]:
         """Every version of every subject."""
         yield from self._entries
@@ -209,6 +213,15 @@ class HttpSchemas:
         if isinstance(found, WireError):
             raise found
         return found
+
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id, none for an id that is not there."""
+        status, answer = self._call("GET", f"/schemas/ids/{schema_id}/versions")
+        if status == 404:
+            return []
+        if status != 200 or not isinstance(answer, list):
+            raise self._refused(f"versions of schema id {schema_id}", status, answer)
+        return [(self._told(a, "subject", str), self._told(a, "version", int)) for a in answer]
 
     def all(self) -> Iterator[Registered]:
         """Every version of every Avro subject. Costs a request per version."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line, plain_error
-from schemas.wire import FORMATS
-from spark_jobs.codec import Side
+from schemas.wire import format_named
+from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import DeadLetters, KafkaClient, LineSink, Sink, topic_of
 from spark_jobs.frames import input_of_job
-from spark_jobs.jobs import all_or_abandoned
+from spark_jobs.jobs import all_or_abandoned, tell
 from spark_jobs.learned import Learned
 from spark_jobs.messages import parse_line
 from spark_jobs.progress import tracked
@@ -37,6 +37,7 @@ def decode(
         for row, failed in _results(place, read, None, None, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += 1
+            tell(row["notes"] or [], summary.messages)
             lines = row["lines"] or [json_line(plain_error(*failed))] if failed else row["lines"]
             for line in lines:
                 out.write_text(line)
@@ -68,6 +69,7 @@ def _results(
     place: str, read: Side, write: Side | None, topic: str | None, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
     """(result, error and message if it failed) of each message, in the order of the input."""
+    check_any_order(read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
@@ -98,7 +100,7 @@ def _results(
 def _learned(frame: DataFrame, read: Side) -> Learned:
     """The tables that DDL in the input defines: workers see parts of it only, so the driver collects it first."""
     learned = Learned(read.tables)
-    if FORMATS[read.format].carries_ddl:
+    if format_named(read.format).carries_ddl:
         events = frame.mapInArrow(DdlBatches(read, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
         for row in events.sort("position", "number").collect():
             learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))

@@ -152,8 +152,9 @@ def _rescued(event: Event, table: Table) -> dict[str, Any]:
 
 # ---- the command line: one result a message, in the order of the input
 RESULTS = (
-    "position bigint, bad string, lines array<string>, out array<string>, tally map<string,bigint>,"
-    " error struct<code:string,fields:string>, origin string, fatal struct<code:string,fields:string>"
+    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
+    " tally map<string,bigint>, error struct<code:string,fields:string>, origin string,"
+    " fatal struct<code:string,fields:string>"
 )
 
 
@@ -217,7 +218,7 @@ class RunBatches:
                     result = (
                         transcode_one(decoder, encoder, message, self.topic)
                         if encoder
-                        else decode_one(decoder, message)
+                        else decode_one(decoder, message, self.read.verify_checksum)
                     )
                 except SetupError as error:
                     # The registry is gone: the driver says so and stops; what comes after it here has no answer.
@@ -240,6 +241,7 @@ def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
     return {
         "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
         "out": [json_line(message_line(m)) for m in result.out],
+        "notes": result.notes,
         "tally": list(summary.tally().items()),
         "error": error,
         "origin": json_line(message_line(message)) if error else None,

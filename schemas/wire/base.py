@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from schemas.errors import WireError
+from schemas.errors import SetupError, WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
 from schemas.options import Options
 from schemas.ports import ClaimChecks, SchemaSource, TableSource
@@ -40,6 +40,33 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FieldTrace:
+    """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
+
+    row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
+    column's, as the message has it. wire: the field's type on the wire. value: what it says, where it is no column.
+    """
+
+    part: str
+    offset: int
+    raw: bytes
+    wire: str
+    side: str
+    name: str
+    row: int = 0
+    value: str = ""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """A decoder that can say where each field of a message stands (`explain`)."""
+
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of a message that it decodes. WireError as `decode`."""
+        ...
+
+
 @runtime_checkable
 class BatchEncoder(Encoder, Protocol):
     """An encoder of a format whose messages hold several rows."""
@@ -54,6 +81,9 @@ class Format:
     """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
 
     carries_ddl: DDL events stand between its rows, and their tables can be learned from them.
+    needs_schemas: no message can be read without a registry; uses_schemas: some can't.
+    writes: it has an encoder.
+    in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 
     name: str
@@ -62,6 +92,18 @@ class Format:
     zone: str | None = None
     needs_schemas: bool = False
     carries_ddl: bool = False
+    uses_schemas: bool = False
+    in_order: bool = False
+    writes: bool = True
+
+
+def read_only(name: str) -> Callable[[Context], Encoder]:
+    """The encoder of a format that is read and not written: SetupError USAGE says so."""
+
+    def refuse(_context: Context) -> Encoder:
+        raise SetupError("USAGE", details=f"{name} is read, not written: choose another format to write")
+
+    return refuse
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:

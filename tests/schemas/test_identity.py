@@ -8,32 +8,22 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import WireError
+from schemas.errors import SetupError, WireError
 from schemas.event import DdlEvent, Message, RowChange, Watermark
 from schemas.options import Options
+from schemas.table import TableId
 from schemas.wire.base import BatchEncoder
 from spark_jobs.codec import Side, transcode_one
+from spark_jobs.lookup import FileSchemas
 from tests.support.golden import Golden, Registry, cases, pairs
-
-# Cases whose messages our encoder does not write, and why.
-NOT_WRITTEN = {
-    "checksum.checksum": "row checksums are read, not computed yet",
-    "checksum_off.checksum_cfg_without_upstream": "row checksums are read, not computed yet",
-    "large.toolarge": "max-message-bytes is the producer's own limit",
-    "pk_int.watermark": "avro-enable-watermark is a test option of TiCDC's",
-}
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:
     return Side(golden.format, golden.schemas, golden.options(on_lossy="flag", **options)).encoder()
 
 
-def test_the_skipped_cases_exist() -> None:
-    assert set(NOT_WRITTEN) <= {g.name for g in cases("avro")}
-
-
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", [g for g in cases("avro") if g.name not in NOT_WRITTEN], ids=str)
+@pytest.mark.parametrize("golden", cases("avro"), ids=str)
 def test_avro_bytes(golden: Golden, ddl: bool) -> None:
     decoder, encoder = golden.side(ddl).decoder(), _encoder(golden)
     for message in golden.messages():
@@ -44,6 +34,42 @@ def test_avro_bytes(golden: Golden, ddl: bool) -> None:
             continue
         assert result.error is None, result.error
         assert result.out == [message]
+
+
+def test_avro_refuses_what_is_over_max_message_bytes() -> None:
+    """As TiCDC did for this case, with the length that it counted (meta: encode_errors)."""
+    golden = Golden("avro", "large.toolarge")
+    step, row = golden.meta["steps"][1], golden.meta["steps"][1]["rows"][0]
+    refused = golden.meta["encode_errors"][0]["error"]
+    version = golden.definitions.at(TableId(step["schema"], step["table"]), step["commit_ts"])
+    assert version is not None
+    event = RowChange("avro", version.table, "c", step["commit_ts"], None, row["after"], ("id",), golden.zone)
+    with pytest.raises(WireError) as caught:
+        _encoder(golden).encode(event, Message(None, None, golden.messages()[0].topic))
+    assert caught.value.code == "TOO_LARGE"
+    assert f"length:{caught.value.detail.split()[4]}," in refused
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DdlEvent("simple", "d", "t", 1, None, "CREATE TABLE t (a int)"),
+        DdlEvent("debezium", "d", "t", None, 3, "CREATE TABLE t (a int)"),
+        Watermark("made", -1),
+        Watermark("made", 1 << 64),
+    ],
+)
+def test_avro_watermark_mode_needs_times_and_types(event: DdlEvent | Watermark) -> None:
+    golden = Golden("avro", "pk_int.watermark")
+    with pytest.raises(WireError) as caught:
+        _encoder(golden).encode(event, Message(None, None, "t"))
+    assert caught.value.code == "INVALID_VALUE"
+    assert _encoder(Golden("avro", "pk_int.ext1")).encode(event, Message(None, None, "t")) == []
+
+
+def test_avro_row_checksum_needs_ticdcs_other_options() -> None:
+    with pytest.raises(SetupError, match="enable_row_checksum needs"):
+        Side("avro", FileSchemas([]), Options(enable_row_checksum=True)).encoder()
 
 
 @pytest.mark.parametrize(

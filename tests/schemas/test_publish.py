@@ -17,7 +17,7 @@ from spark_jobs.definitions import Definitions
 from tests.schemas.rows import column, table
 from tests.support.golden import Golden, cases
 
-AVRO = [g for g in cases("avro") if not g.meta["options"].get("enable_row_checksum")]
+AVRO = cases("avro")
 
 
 @pytest.mark.parametrize("golden", AVRO, ids=str)
@@ -45,7 +45,7 @@ def test_avro_text_is_what_ticdc_registered(golden: Golden) -> None:
     assert refused == golden.name.startswith("names_collision")
     ours = {text for found in texts.values() for text in found}
     registered = {r["schema"] for r in golden.meta["registered_schemas"] or []}
-    if golden.name.startswith(("names_collision", "large.toolarge")):
+    if golden.name.startswith("names_collision"):
         assert ours <= registered | ours
         return
     assert registered - ours == set()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Any
 
-from schemas.codec import inflate, json_exact
+from schemas.codec import claim_check, inflate, json_exact
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.table import TableId
@@ -88,11 +86,7 @@ class OpenDecoder:
         uri = str(key.claim)
         if nested:
             raise _malformed("value", f"the claim-check's content points to another one, {uri}")
-        if self._claims is None:
-            details = "give a folder that has the file (--claim-check-dir)"
-            raise WireError("CLAIM_CHECK", uri=uri[:300], details=details)
-        name = uri.rpartition("/")[2]
-        inner_key, inner_value = _claim_content(self._claims.fetch(name), uri)
+        inner_key, inner_value = claim_check.fetched(self._claims, uri)
         events = self._decode(inner_key, inner_value, claimed=True)
         if len(events) != 1 or not isinstance(events[0], RowChange):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds no single row")
@@ -187,19 +181,6 @@ def _inflated(data: bytes, room: int) -> bytes:
         if data[:1] == b"{":
             return data
         raise _malformed("value", f"neither JSON nor compressed as TiCDC does: {error}") from error
-
-
-def _claim_content(data: bytes, uri: str) -> tuple[bytes, bytes]:
-    """A claim-check file, {"key":base64,"value":base64} → key and value of the message."""
-    try:
-        found = json.loads(data)
-        if not isinstance(found, dict):
-            raise ValueError("a JSON object is needed")
-        key, value = (base64.b64decode(found[name], validate=True) for name in ("key", "value"))
-    except (*_BROKEN, RecursionError) as error:
-        details = f"not a claim-check file: {error}"[:200]
-        raise WireError("CLAIM_CHECK", uri=uri[:300], details=details) from error
-    return key, value
 
 
 def _malformed(where: str, details: str) -> WireError:
