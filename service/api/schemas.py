@@ -75,4 +75,5 @@ def holders(call: Call) -> list[tuple[str, int]]:
 
 def text_of(call: Call, stored: Stored) -> str:
     """The schema in the `format` asked for; a format nobody knows is ignored."""
-    return schemas.resolved_text(call.registry, stored) if call.text("format") == "resolved" else stored.content.text
+    format_ = call.text("format")
+    return schemas.formatted_text(call.registry, stored, format_) if format_ else stored.content.text
