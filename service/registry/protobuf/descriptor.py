@@ -75,7 +75,19 @@ def from_base64(text: str) -> File:
         raise ValueError(str(error)) from None
     if not file.IsInitialized():
         raise ValueError("the descriptor lacks required fields")
+    check_texts(file)
     return file_of(file)
+
+
+def check_texts(message: Any) -> None:
+    """Raises ValueError for a name or text that is not UTF-8, which the library gives as bytes."""
+    for described, value in message.ListFields():
+        values = value if described.is_repeated else [value]
+        if described.type == described.TYPE_MESSAGE:
+            for one in values:
+                check_texts(one)
+        elif described.type == described.TYPE_STRING and not all(isinstance(one, str) for one in values):
+            raise ValueError(f"{described.full_name} is not UTF-8")
 
 
 def file_of(file: Any) -> File:

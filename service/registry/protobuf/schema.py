@@ -68,7 +68,7 @@ class ProtobufSchema:
 
 
 def parse_protobuf(text: str, referenced: Sequence[Referenced], strict: bool) -> ProtobufSchema:
-    """Read a schema; `strict` also resolves every type in it.
+    """Read a schema; `strict` also resolves every type in it, and makes sure that its text can be read again.
 
     Raises NotParsed and NotValid with the reason.
     """
@@ -83,6 +83,8 @@ def parse_protobuf(text: str, referenced: Sequence[Referenced], strict: bool) ->
         raise NotParsed(f"Could not parse Protobuf - {error}") from None
     if strict:
         try:
+            if text_of(parse(schema.text)) != schema.text:
+                raise ValueError("a name or import path holds characters that the text of a schema cannot")
             schema.normalized()
         except ValueError as error:
             raise NotValid(str(error)) from None
