@@ -328,27 +328,35 @@ def fields(label: st.SearchStrategy[str]) -> Any:
     return parts.map(lambda one: f"{one[0]} {one[1]} {one[2]} = {one[3]}{one[4]};")
 
 
-def bodies(inner: Any) -> Any:
-    body = st.lists(inner | fields(st.sampled_from(["", "", "optional", "repeated", "required"])), max_size=4).map(
-        " ".join
+LABELS = st.sampled_from(["", "", "", "optional", "repeated"])
+ONEOFS = st.tuples(st.sampled_from("xy"), st.lists(fields(st.just("")), max_size=3)).map(
+    lambda one: f"oneof {one[0]} {{ {' '.join(one[1])} }}".replace("map<string, A>", "A").replace(
+        "map<int32, bytes>", "B"
     )
-    return st.one_of(
-        st.tuples(NAMES, body).map(lambda one: f"message {one[0]} {{ {one[1]} }}"),
-        st.tuples(NAMES, st.lists(fields(st.just("")), max_size=3)).map(
-            lambda one: f"oneof {one[0].lower()} {{ {' '.join(one[1])} }}"
-        ),
-        st.lists(st.integers(-1, 3), max_size=3).map(
-            lambda tags: f"enum E {{ {' '.join(f'V{n} = {tag};' for n, tag in enumerate(tags))} }}"
-        ),
+)
+ENUMS = st.lists(st.integers(-1, 3), max_size=3).map(
+    lambda tags: f"enum E {{ {' '.join(f'V{n} = {tag};' for n, tag in enumerate(tags))} }}"
+)
+
+
+def messages(inner: Any) -> Any:
+    """Messages of different names; `inner` gives the ones inside."""
+    body = st.tuples(
+        st.lists(st.one_of(fields(LABELS), fields(LABELS), ONEOFS, ENUMS), max_size=4).map(" ".join), inner
+    )
+    return st.dictionaries(NAMES, body, max_size=3).map(
+        lambda found: "".join(f"message {name} {{ {parts[0]} {parts[1]} }}" for name, parts in found.items())
     )
 
 
-MESSAGES: Any = st.recursive(st.just("message A {}"), bodies, max_leaves=8)
+MESSAGES: Any = st.recursive(st.just(""), messages, max_leaves=4)
 SCHEMAS: Any = st.tuples(
-    st.sampled_from([HEAD, 'syntax = "proto2";\n', ""]),
-    st.sampled_from(["", "package p;", "package q.r;"]),
-    st.lists(MESSAGES, max_size=3),
-).map(lambda one: one[0] + one[1] + "".join(one[2]))
+    st.sampled_from([HEAD, HEAD, HEAD, 'syntax = "proto2";\n', ""]),
+    st.sampled_from(["package p;", "package p;", "package p;", "", "package q.r;"]),
+    MESSAGES,
+    st.sampled_from(["", "enum E { Z = 0; }"]),
+    st.sampled_from(["", "message B { int32 x = 1; } message A { B x = 1; message B { string y = 2; } }"]),
+).map(lambda one: "".join(one[:2]) + (one[4] or one[2]) + one[3])
 
 
 def understood(text: str) -> ProtobufSchema | None:
@@ -361,7 +369,10 @@ def understood(text: str) -> ProtobufSchema | None:
 def distinct(types: Sequence[Message | Enum]) -> bool:
     """Whether no name or number is there twice, which Confluent accepts and then compares by the last."""
     messages = [one for one in types if isinstance(one, Message)]
-    tags = [[field.tag for part in (one, *one.oneofs) for field in part.fields] for one in messages]
+    tags = [
+        [field.tag for fields in (one.fields, *(oneof.fields for oneof in one.oneofs)) for field in fields]
+        for one in messages
+    ]
     return all(len(set(one)) == len(one) for one in [*tags, [one.name for one in types]]) and all(
         len({oneof.name for oneof in one.oneofs}) == len(one.oneofs) and distinct(one.types) for one in messages
     )
@@ -402,8 +413,7 @@ def test_damaged_texts_and_descriptors(text: str, dice: random.Random, times: in
     data = bytearray(base64.b64decode(schema.formatted("serialized")) if schema else text.encode())
     letters = list(text)
     for _ in range(times):
-        for target in (letters, data):
-            if target:
-                place = dice.randrange(len(target))
-                target[place] = dice.choice('{}[]()<>"=;/\\.0aA\n') if target is letters else dice.randrange(256)  # type: ignore[call-overload]
+        letters[dice.randrange(len(letters))] = dice.choice('{}[]()<>"=;/\\.0aA\n')
+        if data:
+            data[dice.randrange(len(data))] = dice.randrange(256)
     use([understood("".join(letters)), understood(base64.b64encode(bytes(data)).decode())])
