@@ -59,7 +59,8 @@ def versions(call: Called) -> Response:
 
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
-    return call.answer(shapes.by_guid(schemas.by_guid(call.registry, call.segment("guid"))))
+    found = schemas.by_guid(call.registry, call.segment("guid"))
+    return call.answer(shapes.by_guid(found, text=text_of(call, found)))
 
 
 @router.get("/guids/{guid}/ids")

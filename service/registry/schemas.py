@@ -90,8 +90,7 @@ def formatted_text(registry: Registry, stored: Stored, format_: str) -> str:
     Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
     """
     with registry.store.read() as tx:
-        parsed = stored_schema(registry, tx, stored.content)
-    try:
-        return parsed.formatted(format_)
-    except ValueError as error:
-        raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
+        try:
+            return stored_schema(registry, tx, stored.content).formatted(format_)
+        except ValueError as error:
+            raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None

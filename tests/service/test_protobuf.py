@@ -26,6 +26,7 @@ from service.registry.protobuf.parse import parse, unix_path
 from service.registry.protobuf.reader import MAX_DEPTH
 from service.registry.protobuf.schema import ProtobufSchema, parse_protobuf
 from service.registry.protobuf.types import OWN, Types
+from tests.service.support import Client
 
 SHIPPED = Path(next(iter(google.type.__path__))).parent.parent
 HEAD = 'syntax = "proto3";\n'
@@ -167,6 +168,13 @@ def test_long_names_do_not_multiply() -> None:
         read(deep)
 
 
+def test_many_settings_of_one_option() -> None:
+    """Joining them one by one would take the square of their number."""
+    settings_ = ",".join(f'(confluent.field_meta).tags = "t{n % 7000}"' for n in range(14_000))
+    schema = read(HEAD + f"message A {{ int32 a = 1 [{settings_}]; }}")
+    assert schema.normalized().count('"t') == 7000
+
+
 def test_references_are_found_by_name() -> None:
     a = Referenced("a.proto", "a", 1, HEAD + "package a; message A { int32 x = 1; }", True)
     main = HEAD + 'package m; import "a.proto"; message M { a.A one = 1; map<int32, a.A> two = 2; }'
@@ -240,6 +248,53 @@ def test_import_paths() -> None:
         ".",
         "a/../b",
     ]
+
+
+HOSTILE = {
+    "nested": HEAD + "message A {" * 100_000,
+    "option": HEAD + "option a = " + "{a " * 100_000,
+    "comment": HEAD + "/*" * 100_000,
+    "escapes": HEAD + 'import "' + "\\x1" * 50_000,
+    "base64": "A" * 100_000,
+    "not base64": "AAAA=AAA",
+    "descriptor": base64.b64encode(b"\x22\xff\xff\xff\x7f").decode(),
+    "deep descriptor": base64.b64encode(
+        descriptor_pb2.FileDescriptorProto(message_type=[{"name": "A", "nested_type": [{"name": "B"}]}])
+        .SerializeToString()
+        .replace(b"B", b"\xff")
+    ).decode(),
+    "field number": HEAD + "message A { int32 a = -2147483649; }",
+    "null": HEAD + "message A { int32 \x00 = 1; }",
+    "surrogates": HEAD + 'option a = "\ud800";',
+    "unreadable name": base64.b64encode(b"\x22\x05\x0a\x03a b").decode(),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_over_http(shared_client: Client, name: str) -> None:
+    body = {"schema": HOSTILE[name], "schemaType": "PROTOBUF"}
+    for path in ("/subjects/h/versions", "/subjects/h?normalize=true", "/compatibility/subjects/h/versions/latest"):
+        assert shared_client.send("POST", path, body).status in ((200, 404, 422) if name == "surrogates" else (422,))
+
+
+def test_references_that_lead_nowhere_or_in_circles(shared_client: Client) -> None:
+    """A circle needs two subjects that name each other's later versions, which are not there yet: 422, not a loop."""
+
+    def send(subject: str, text: str, *references: tuple[str, str, int]) -> int:
+        named = [{"name": name, "subject": other, "version": version} for name, other, version in references]
+        body = {"schema": HEAD + text, "schemaType": "PROTOBUF", "references": named}
+        return shared_client.send("POST", f"/subjects/{subject}/versions", body).status
+
+    assert send("c1", 'import "c2.proto"; message A { C2 b = 1; }', ("c2.proto", "c2", 1)) == 422
+    assert send("c1", "message C1 {}") == 200
+    assert send("c2", 'import "c1.proto"; message C2 { C1 a = 1; }', ("c1.proto", "c1", 1)) == 200
+    assert send("c1", 'import "c2.proto"; message C1 { C2 b = 1; }', ("c2.proto", "c2", 1)) == 200
+    assert send("c2", 'import "c1.proto"; message C2 { C1 a = 1; C1 b = 2; }', ("c1.proto", "c1", 2)) == 200
+    assert shared_client.register("avro", '"int"').status == 200
+    assert send("c3", "message C3 {}", ("avro.proto", "avro", 1)) == 422
+    assert send("avro", "message C3 {}") == 409
+    latest = shared_client.get("/subjects/c2/versions/latest?format=serialized")
+    assert len(from_base64(latest.json["schema"]).types) == 1
 
 
 WORDS = st.sampled_from(
@@ -411,7 +466,7 @@ def test_only_two_errors(soup: str, one: str, two: str) -> None:
 def test_damaged_texts_and_descriptors(text: str, dice: random.Random, times: int) -> None:
     schema = understood(text)
     data = bytearray(base64.b64decode(schema.formatted("serialized")) if schema else text.encode())
-    letters = list(text)
+    letters = [*text, " "]
     for _ in range(times):
         letters[dice.randrange(len(letters))] = dice.choice('{}[]()<>"=;/\\.0aA\n')
         if data:

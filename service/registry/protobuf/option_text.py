@@ -159,18 +159,21 @@ def parts_as_map(option: Option) -> dict[str, Value]:
 
 def merged(options: Sequence[Option]) -> Option:
     """Several settings of one option as one: maps are joined, of anything else the last counts."""
-    result = options[0]
-    for option in map(as_map, options[1:]):
-        if result.kind == MAP == option.kind and isinstance(result.value, dict) and isinstance(option.value, dict):
-            joined = dict(result.value)
+    result, gathered = options[0], dict[str, list[Value]]()
+    for option in map(as_map, options):
+        if option.kind != MAP or not isinstance(option.value, dict):
+            gathered = {}
+        else:
             for key, value in option.value.items():
-                joined[key] = unique(joined[key], value) if key in joined else value
-            option = Option(option.name, MAP, joined, option.parenthesized)
+                gathered.setdefault(key, []).append(value)
         result = option
-    return result
+    if not gathered:
+        return result
+    joined = {key: values[0] if len(values) == 1 else unique(values) for key, values in gathered.items()}
+    return Option(result.name, MAP, joined, result.parenthesized)
 
 
-def unique(*values: Value) -> list[Value]:
+def unique(values: Sequence[Value]) -> list[Value]:
     """All values, lists written out, each once."""
     flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
     first: dict[Hashable, Value] = {}
