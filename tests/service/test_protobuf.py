@@ -424,13 +424,15 @@ def understood(text: str) -> ProtobufSchema | None:
 def distinct(types: Sequence[Message | Enum]) -> bool:
     """Whether no name or number is there twice, which Confluent accepts and then compares by the last."""
     messages = [one for one in types if isinstance(one, Message)]
-    tags = [
-        [field.tag for fields in (one.fields, *(oneof.fields for oneof in one.oneofs)) for field in fields]
-        for one in messages
-    ]
-    return all(len(set(one)) == len(one) for one in [*tags, [one.name for one in types]]) and all(
-        len({oneof.name for oneof in one.oneofs}) == len(one.oneofs) and distinct(one.types) for one in messages
-    )
+    if len({one.name for one in types}) < len(types):
+        return False
+    for one in messages:
+        fields = [*one.fields, *(field for oneof in one.oneofs for field in oneof.fields)]
+        if len({field.tag for field in fields}) < len(fields) or len({oneof.name for oneof in one.oneofs}) < len(
+            one.oneofs
+        ):
+            return False
+    return all(distinct(one.types) for one in messages)
 
 
 def use(schemas: Sequence[ProtobufSchema | None]) -> None:
