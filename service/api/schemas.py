@@ -59,7 +59,8 @@ def versions(call: Called) -> Response:
 
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
-    return call.answer(shapes.by_guid(schemas.by_guid(call.registry, call.segment("guid"))))
+    found = schemas.by_guid(call.registry, call.segment("guid"))
+    return call.answer(shapes.by_guid(found, text=text_of(call, found)))
 
 
 @router.get("/guids/{guid}/ids")
@@ -75,4 +76,5 @@ def holders(call: Call) -> list[tuple[str, int]]:
 
 def text_of(call: Call, stored: Stored) -> str:
     """The schema in the `format` asked for; a format nobody knows is ignored."""
-    return schemas.resolved_text(call.registry, stored) if call.text("format") == "resolved" else stored.content.text
+    format_ = call.text("format")
+    return schemas.formatted_text(call.registry, stored, format_) if format_ else stored.content.text

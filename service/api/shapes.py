@@ -37,10 +37,10 @@ def by_id(stored: Stored, profile: int, *, text: str | None = None, max_id: int 
     return _filled(({} if content.kind == "AVRO" else {"schemaType": content.kind}) | tail)
 
 
-def by_guid(stored: Stored) -> Json:
+def by_guid(stored: Stored, *, text: str) -> Json:
     """A schema found by guid: no subject and no version."""
     content = stored.content
-    return _filled(by_guid_head(content) | {"schema": content.text, **details(content)} | _times(stored))
+    return _filled(by_guid_head(content) | {"schema": text, **details(content)} | _times(stored))
 
 
 def by_guid_head(content: Content) -> Json:

@@ -11,6 +11,8 @@ from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
 from service.registry.compat import Comparable
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
+from service.registry.model import Referenced
+from service.registry.protobuf.schema import parse_protobuf
 
 
 class Parsed(Comparable, Protocol):
@@ -19,6 +21,9 @@ class Parsed(Comparable, Protocol):
     def normalized(self) -> str: ...
     def resolved(self) -> str:
         """The canonical text with references written out."""
+
+    def formatted(self, format_: str) -> str:
+        """The text in a `format` of the API; the canonical text for one that this type does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class AvroSchema:
     def resolved(self) -> str:
         return canonical(self.node)
 
+    def formatted(self, format_: str) -> str:
+        return self.resolved() if format_ == "resolved" else self.text
+
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:
             found = incompatibilities(self.node, cast(AvroSchema, writer).node)
@@ -45,13 +53,13 @@ class AvroSchema:
         return [one.message(reader_word, writer_word) for one in found]
 
 
-def parse_avro(text: str, referenced: Sequence[str], strict: bool) -> AvroSchema:
-    """Parse an Avro schema; `referenced` are the texts it refers to, each after those it needs itself.
+def parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> AvroSchema:
+    """Parse an Avro schema; `referenced` is what it refers to, each after those it needs itself.
 
     Raises ValueError with the reason.
     """
     known: dict[str, Named] = {}
-    for one in referenced:
+    for one in {(one.subject, one.version): one.text for one in referenced}.values():
         collect(parse(one, known, strict=False), known)
     return AvroSchema(parse(text, known, strict=strict), frozenset(known))
 
@@ -72,7 +80,10 @@ def collect(node: Node, into: dict[str, Named]) -> None:
                 collect(inner.type, into)
 
 
-KINDS: Final[dict[str, Callable[[str, Sequence[str], bool], Parsed]]] = {"AVRO": parse_avro}
+KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], Parsed]]] = {
+    "PROTOBUF": parse_protobuf,
+    "AVRO": parse_avro,
+}
 
-NOT_YET: Final = ("JSON", "PROTOBUF")
+NOT_YET: Final = ("JSON",)
 """Types of Confluent's that are not there yet; refused with a text that says so."""

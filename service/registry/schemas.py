@@ -84,7 +84,13 @@ def search(registry: Registry, *, prefix: str = "", deleted: bool = False, lates
     return list({stored.subject: stored for stored in found}.values()) if latest_only else found
 
 
-def resolved_text(registry: Registry, stored: Stored) -> str:
-    """The schema with its references written out (`format=resolved`)."""
+def formatted_text(registry: Registry, stored: Stored, format_: str) -> str:
+    """The schema in a `format` of its type: `resolved` for Avro, `serialized` and `ignore_extensions` for Protobuf.
+
+    Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
+    """
     with registry.store.read() as tx:
-        return stored_schema(registry, tx, stored.content).resolved()
+        try:
+            return stored_schema(registry, tx, stored.content).formatted(format_)
+        except ValueError as error:
+            raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None

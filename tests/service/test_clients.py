@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from tests.service.support import Client, column, record
 
@@ -86,6 +88,66 @@ def test_references(confluent: Any) -> None:
     with pytest.raises(SchemaRegistryError) as refused:
         confluent.delete_version("address", 1)
     assert refused.value.error_code == 42206
+
+
+def compiled() -> Any:
+    """What protoc makes of a schema with an import, a map, a oneof and messages inside messages; the class Trip."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    stop = descriptor_pb2.FileDescriptorProto(name="fleet/stop.proto", package="fleet", syntax="proto3")
+    stop.message_type.add(name="Stop").field.add(name="lat", number=1, type="TYPE_DOUBLE", label="LABEL_OPTIONAL")
+    trip = descriptor_pb2.FileDescriptorProto(name="fleet/trip.proto", package="fleet", syntax="proto3")
+    trip.dependency.extend(["fleet/stop.proto", "google/protobuf/timestamp.proto"])
+    trip.message_type.add(name="First")
+    message = trip.message_type.add(name="Trip")
+    kinds = {"Stop": ".fleet.Stop", "Timestamp": ".google.protobuf.Timestamp", "Entry": ".fleet.Trip.NamesEntry"}
+    for number, (name, kind) in enumerate(
+        [("stops", "Stop"), ("at", "Timestamp"), ("names", "Entry"), ("litres", ""), ("kwh", "")], start=1
+    ):
+        field = message.field.add(name=name, number=number, label="LABEL_OPTIONAL", type="TYPE_INT64")
+        if kind:
+            field.type, field.type_name = field.TYPE_MESSAGE, kinds[kind]
+        if name in ("stops", "names"):
+            field.label = field.LABEL_REPEATED
+        if not kind:
+            field.oneof_index = 0
+    message.oneof_decl.add(name="fuel")
+    entry = message.nested_type.add(name="NamesEntry")
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), start=1):
+        entry.field.add(name=name, number=number, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    for file in (stop, trip):
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fleet.Trip"))
+
+
+def test_protobuf_serializer_and_deserializer(confluent: Any, client: Client) -> None:
+    """The client registers what is imported, in base64, as a subject of its own; well-known types need none."""
+    trip, context = compiled(), SerializationContext("trips", MessageField.VALUE)
+    written = trip(names={"a": "中"}, kwh=2**62, stops=[{"lat": 1.5}], at={"seconds": 7})
+    message = ProtobufSerializer(trip, confluent, {"use.deprecated.format": False})(written, context)
+    assert message is not None
+    assert message[0] == 0
+    assert ProtobufDeserializer(trip, {"use.deprecated.format": False})(message, context) == written
+    assert confluent.get_subjects() == ["fleet/stop.proto", "trips-value"]
+    stored = confluent.get_latest_version("trips-value")
+    assert [one.name for one in stored.schema.references] == ["fleet/stop.proto"]
+    assert "repeated .fleet.Stop stops = 1;" in stored.schema.schema_str
+    # With the registry at hand a reader asks for the writer's schema, as a descriptor.
+    with SchemaRegistryClient({"url": client.url}) as other:
+        assert ProtobufDeserializer(trip, {"use.deprecated.format": False}, other)(message, context) == written
+    # The same schema as a text has the same types, so it may follow.
+    text = (
+        'syntax = "proto3"; package fleet; import "fleet/stop.proto"; import "google/protobuf/timestamp.proto";'
+        "message First {} message Trip { repeated Stop stops = 1; google.protobuf.Timestamp at = 2;"
+        "map<string, string> names = 3; oneof fuel { int64 litres = 4; int64 kwh = 5; } bool paid = 6; }"
+    )
+    assert confluent.test_compatibility("trips-value", Schema(text, "PROTOBUF", stored.schema.references))
+    assert not confluent.test_compatibility(
+        "trips-value", Schema(text.replace("int64 kwh", "string kwh"), "PROTOBUF", stored.schema.references)
+    )
+    types: list[str] = client.get("/schemas/types").json
+    assert "PROTOBUF" in types
 
 
 def test_what_is_stored_is_valid_avro(client: Client) -> None:

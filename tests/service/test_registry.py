@@ -93,7 +93,7 @@ def test_references_of_references(registry: Registry) -> None:
         registry, "outer", None, NewSchema(wider, references=stored.content.references), normalize=False
     )
     assert "READER_FIELD_MISSING_DEFAULT_VALUE" in problems[0]
-    assert schemas.resolved_text(registry, stored).count('"name":"Inner"') == 1
+    assert schemas.formatted_text(registry, stored, "resolved").count('"name":"Inner"') == 1
     with pytest.raises(RegistryError) as held:
         subjects.delete_subject(registry, "inner")
     assert code(held) == "REFERENCED"
