@@ -8,7 +8,7 @@ from schemas.errors import RegistryError
 from service.registry.core import Registry
 from service.registry.identity import guid, identity
 from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, Reference
+from service.registry.model import Content, NewSchema, Reference, Unsound
 from service.registry.ports import Reader
 
 _SHOWN_TEXT = 10240
@@ -25,7 +25,7 @@ def understand(
         parsed = registry.parse(new.kind, new.text, texts)
         text = parsed.normalized() if normalize else parsed.text
     except ValueError as error:
-        raise invalid(subject, new, str(error)) from None
+        raise invalid(subject, new, error) from None
     if normalize:
         references = tuple(sorted(set(references), key=lambda one: one.name))
     content = Content(identity(text, references, new.metadata), text, new.kind, references, new.metadata)
@@ -46,9 +46,9 @@ def latest_resolved(tx: Reader, reference: Reference) -> Reference:
     return reference
 
 
-def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[str, ...]:
-    """The texts of all references, each after those it needs. Raises ValueError for one that is not there."""
-    texts: dict[tuple[str, int], str] = {}
+def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of all references, each after those it needs. Raises ValueError for one that is not there."""
+    texts: dict[tuple[str, int, str], tuple[str, str]] = {}
     waiting = [(reference, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
@@ -56,29 +56,35 @@ def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[str
         reference, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
             raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (reference.subject, reference.version)
+        key = (reference.subject, reference.version, reference.name)
         if key in texts:
             continue
-        found = tx.version(*key)
+        found = tx.version(reference.subject, reference.version)
         if found is None or (found.deleted and not ready):
             raise ValueError(f'No schema reference found for subject "{key[0]}" and version {key[1]}')
         if ready:
-            texts[key] = found.content.text
+            texts[key] = (reference.name, found.content.text)
         else:
             waiting.append((reference, True))
             waiting += [(inner, False) for inner in reversed(found.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 
-def invalid(subject: str, new: NewSchema, reason: str) -> RegistryError:
+def invalid(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
+    if new.kind != "AVRO" and not isinstance(reason, Unsound):
+        kind = f"Invalid schema of type {new.kind}, details: "
+        return RegistryError("INVALID_SCHEMA", details=f"{kind}{kind}{reason}")
+    unknown = "version=null,id=null" if new.kind == "AVRO" else "version=0,id=-1"
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
     references = "[" + ", ".join(reference.shown() for reference in new.references) + "]"
     shown = (
-        f"{{subject={subject},version=null,id=null,guid={guid(identity(new.text, new.references, new.metadata))},"
+        f"{{subject={subject},{unknown},guid={guid(identity(new.text, new.references, new.metadata))},"
         f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
         "schemaTags=null,ts=null,deleted=null}"
     )
+    if new.kind != "AVRO":
+        return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {shown}, details: {reason}")
     details = (
         f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "
         f"with refs {references} of type {new.kind}, details: {reason}"

@@ -11,6 +11,7 @@ from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
 from service.registry.compat import Comparable
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
+from service.registry.json_schema.schema import parse_json
 
 
 class Parsed(Comparable, Protocol):
@@ -45,13 +46,14 @@ class AvroSchema:
         return [one.message(reader_word, writer_word) for one in found]
 
 
-def parse_avro(text: str, referenced: Sequence[str], strict: bool) -> AvroSchema:
-    """Parse an Avro schema; `referenced` are the texts it refers to, each after those it needs itself.
+Referenced = Sequence[tuple[str, str]]
+"""(name of the reference, text) of each schema that one refers to, each after those it needs itself."""
 
-    Raises ValueError with the reason.
-    """
+
+def parse_avro(text: str, referenced: Referenced, strict: bool) -> AvroSchema:
+    """Parse an Avro schema. Raises ValueError with the reason."""
     known: dict[str, Named] = {}
-    for one in referenced:
+    for one in dict.fromkeys(other for _, other in referenced):
         collect(parse(one, known, strict=False), known)
     return AvroSchema(parse(text, known, strict=strict), frozenset(known))
 
@@ -72,7 +74,8 @@ def collect(node: Node, into: dict[str, Named]) -> None:
                 collect(inner.type, into)
 
 
-KINDS: Final[dict[str, Callable[[str, Sequence[str], bool], Parsed]]] = {"AVRO": parse_avro}
+# The order is that of `GET /schemas/types`.
+KINDS: Final[dict[str, Callable[[str, Referenced, bool], Parsed]]] = {"JSON": parse_json, "AVRO": parse_avro}
 
-NOT_YET: Final = ("JSON", "PROTOBUF")
+NOT_YET: Final = ("PROTOBUF",)
 """Types of Confluent's that are not there yet; refused with a text that says so."""

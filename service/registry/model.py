@@ -16,6 +16,10 @@ Metadata = Mapping[str, Any]
 """`{"tags": {path: [..]}, "properties": {..}, "sensitive": [..]}`, empty parts left out."""
 
 
+class Unsound(ValueError):
+    """A text that was read, but isn't a schema of its type; Confluent words this apart from an unreadable text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A type that is defined in another subject. `subject` and `version` may be missing in a request."""

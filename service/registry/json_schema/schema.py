@@ -1,0 +1,88 @@
+"""A JSON schema as the registry keeps it: its canonical text, and what it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from service.registry.compat import Comparable
+from service.registry.compat.json_schema import Undecided, incompatibilities
+from service.registry.json_schema.load import load as load_schema
+from service.registry.json_schema.model import Invalid, Object, Place
+from service.registry.json_schema.text import Json, dump, load
+from service.registry.model import Unsound
+
+_RESERVED_PREFIX: Final = "$$"
+_SHOWN_CHARACTERS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonSchema:
+    """`root` is the schema with everything it refers to; `lenient` widens what its comparison accepts."""
+
+    text: str
+    value: Json
+    root: Place
+    lenient: bool = False
+    kind: str = "JSON"
+
+    def normalized(self) -> str:
+        """The text with the keys of all objects sorted."""
+        return dump(self.value, ordered=True)
+
+    def resolved(self) -> str:
+        """References stay references: Confluent has no other form of a JSON schema."""
+        return self.text
+
+    def leniently(self) -> JsonSchema:
+        """The same schema, compared with compatibilityPolicy LENIENT."""
+        return replace(self, lenient=True)
+
+    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        try:
+            found = incompatibilities(cast(JsonSchema, writer).root, self.root, lenient=self.lenient)
+        except Undecided as error:
+            return [f"Unexpected exception during compatibility check: {error}"]
+        return shown([one.message(reader_word, writer_word) for one in found])
+
+
+def shown(messages: list[str]) -> list[str]:
+    """The messages, or as many as fit into an answer and how many there are besides."""
+    size = 0
+    for place, message in enumerate(messages):
+        size += len(message)
+        if size > _SHOWN_CHARACTERS:
+            return [*messages[:place], f"and {len(messages) - place} more differences"]
+    return messages
+
+
+def parse_json(text: str, referenced: Sequence[tuple[str, str]], strict: bool) -> JsonSchema:
+    """Parse a JSON schema; `referenced` are (name, text) of what it refers to, the first of a name counts.
+
+    Raises ValueError if the text isn't JSON and Unsound if it is no JSON schema, each with Confluent's words first.
+    `strict` also refuses property names that Confluent reserves.
+    """
+    try:
+        value = load(text)
+    except ValueError as error:
+        raise ValueError(f"Invalid JSON schema: {error}") from None
+    if not isinstance(value, dict | bool):
+        raise Unsound(f"Invalid JSON schema: {root_problem(value)}")
+    try:
+        root = load_schema(value, [(name, load(other)) for name, other in referenced])
+    except ValueError as error:
+        raise Unsound(f"Invalid JSON: {error}") from None
+    if strict and isinstance(root.node, Object):
+        for name in root.node.properties:
+            if name.startswith(_RESERVED_PREFIX):
+                raise Unsound(f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix")
+    return JsonSchema(dump(value), value, root)
+
+
+def root_problem(value: Json) -> str:
+    try:
+        load_schema(value)
+    except Invalid as error:
+        return str(error)
+    return ""
