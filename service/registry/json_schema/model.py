@@ -56,8 +56,9 @@ class Place:
 
     def identity(self) -> tuple[str, bool, int]:
         """The same for two places of a document with the same schema, references not followed."""
+        own = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
         whole = isinstance(self.node, Numeric) and self.node.integer
-        return type(self.node).__name__, whole, self.document.shapes.of(self.raw)
+        return own, whole, self.document.shapes.of(self.raw)
 
     def target(self) -> Place:
         """The place itself or what its reference leads to in the end; a circle of references leads to itself."""
