@@ -186,10 +186,11 @@ def array(fields: Fields) -> Array:
     node.additional, node.additional_schema = rest(fields, "additionalItems")
     if isinstance(fields.raw.get("items"), list):
         node.items = fields.schemas("items")
-    elif isinstance(fields.raw.get("items", True), dict | bool):
+    elif isinstance(fields.raw.get("items", {}), dict if is_4(fields) else dict | bool):
         node.all_items = fields.schema("items")
     else:
-        raise fields.refuse("Boolean or JsonArray or JsonObject", fields.raw["items"], "items")
+        kinds = "JsonArray or JsonObject" if is_4(fields) else "Boolean or JsonArray or JsonObject"
+        raise fields.refuse(kinds, fields.raw["items"], "items")
     if not is_4(fields):
         fields.schema("contains")
     return node
@@ -209,9 +210,6 @@ def limits(fields: Fields, *keywords: str) -> dict[str, Number]:
 def is_4(fields: Fields) -> bool:
     return fields.place.document.draft == DRAFT_4
 
-
-SAYING: Final = _ARRAY_4 | _OBJECT_4 | _NUMERIC | _TEXT | frozenset({"type", "enum", "not", *CRITERIA})
-"""Keywords of draft 4 that say something about values."""
 
 _OBJECT: Final = _OBJECT_4 | {"propertyNames"}
 _ARRAY: Final = _ARRAY_4 | {"contains"}

@@ -12,13 +12,11 @@ from typing import Final
 from service.registry.json_schema import classic, modern
 from service.registry.json_schema.fields import Fields
 from service.registry.json_schema.model import Document, Empty, Invalid, Never, Node, Place
-from service.registry.json_schema.references import DRAFT_4, Library, rebased
+from service.registry.json_schema.references import Library, rebased
 from service.registry.json_schema.text import Json, kind_of
 
 DEFAULT_DRAFT: Final = 7
 _LAST_CLASSIC: Final = 7
-MAX_WIDENED: Final = 1000
-"""References of draft 4 with keywords beside them: each is read anew, so their number is bounded."""
 
 # The part of `$schema` that tells the draft; anything else is read as draft 7.
 _DRAFTS: Final = {
@@ -56,7 +54,6 @@ class _Loader:
         draft = draft_of(root, DEFAULT_DRAFT)
         document = Document("", root, draft > _LAST_CLASSIC, draft)
         self.waiting: list[Place] = []
-        self.widened = 0
         self.library = Library(document, referenced, draft_of)
         self.root = self.placed(root, document, "", None, "")
 
@@ -98,18 +95,6 @@ class _Loader:
         if found is None:
             raise Invalid(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
         document, raw, base = found
-        raw = self.beside_the_reference(place, raw)
         if not isinstance(raw, dict | bool):
             raise Invalid(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
         return self.placed(raw, document, base, None, reference)
-
-    def beside_the_reference(self, place: Place, raw: Json) -> Json:
-        """In draft 4 the keywords beside `$ref` are added to what it refers to. Raises Invalid for too many of them."""
-        if place.document.draft != DRAFT_4 or not isinstance(raw, dict) or not isinstance(place.raw, dict):
-            return raw
-        if "$ref" in raw or classic.SAYING.isdisjoint(place.raw):
-            return raw
-        self.widened += 1
-        if self.widened > MAX_WIDENED:
-            raise Invalid(f"more than {MAX_WIDENED} references with keywords beside them")
-        return {**raw, **{keyword: value for keyword, value in place.raw.items() if keyword != "$ref"}}
