@@ -10,71 +10,35 @@ an exception (a lower exclusiveMaximum, fractions in multipleOf) the change is j
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Generator
+from itertools import chain
 from typing import Any, Final
 
+from service.registry.compat.json_difference import Difference, Undecided
 from service.registry.compat.json_limits import ORDER, bounds, multiple_of
 from service.registry.compat.json_matching import matched
-from service.registry.compat.json_messages import LENIENT, rendered
+from service.registry.compat.json_messages import LENIENT
+from service.registry.compat.json_nodes import alternatives, distinct, is_open, name_of, node_of, widens
 from service.registry.json_schema.java import hash_order
 from service.registry.json_schema.model import (
     ALL,
-    ANY,
-    ONE,
     Array,
     Combined,
     Empty,
     Never,
-    Node,
     Not,
     Numeric,
     Object,
     Place,
-    Ref,
-    Simple,
     Text,
     Values,
 )
-from service.registry.json_schema.pattern import Unmatchable, matches
+from service.registry.json_schema.pattern import Seconds, Unmatchable, matches
 
-MAX_WORK: Final = 2_000_000
-"""Schemas, properties, items, values and differences looked at; about three seconds."""
+MAX_WORK: Final = 500_000
+"""Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
 MAX_DIFFERENCES: Final = 5_000
-MAX_PATTERN_RUNS: Final = 10_000
-
-
-class Undecided(Exception):
-    """The comparison would take too much; the message says of what."""
-
-
-# A path is a chain from the last step to the first: (step, rest), so that differences can share its end.
-_Path = tuple[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """`path` leads from the compared schemas to the place."""
-
-    type: str
-    path: _Path = None
-
-    def below(self, *steps: str) -> Difference:
-        """The same difference as seen from further up."""
-        path = self.path
-        for step in reversed(steps):
-            path = (step, path)
-        return Difference(self.type, path)
-
-    def steps(self) -> Iterator[str]:
-        path = self.path
-        while path is not None:
-            yield path[0]
-            path = path[1]
-
-    def message(self, reader: str, writer: str) -> str:
-        """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
-        return rendered(self.type, self.steps(), reader, writer)
+MAX_PATTERN_SECONDS: Final = 1.0
 
 
 _Found = list[Difference]
@@ -93,8 +57,10 @@ class _Comparison:
     def __init__(self, accepted: frozenset[str]) -> None:
         self.accepted = accepted
         self.known: dict[tuple[int, int], _Found] = {}
+        self.broken: dict[tuple[int, int], _Found] = {}
+        """Pairs that have these differences and perhaps more."""
         self.work = 0
-        self.pattern_runs = 0
+        self.pattern_seconds = Seconds(MAX_PATTERN_SECONDS)
 
     def run(self, original: Place, update: Place) -> _Found:
         """Run a comparison; a step that needs another one yields it and gets its result."""
@@ -126,28 +92,58 @@ class _Comparison:
         """One difference, unless the policy accepts it."""
         return [] if type_ in self.accepted else [Difference(type_).below(*steps)]
 
-    def compare(self, original: Place | None, update: Place | None) -> _Task:
-        """The differences of two schemas, seen from them."""
+    def compare(self, original: Place | None, update: Place | None, brief: bool = False) -> _Task:
+        """The differences of two schemas, seen from them; with `brief` some of them are enough."""
+        settled = self.settled(original, update, brief)
+        if settled is not None or original is None or update is None:
+            return settled or []
+        original, update = original.target(), update.target()
+        pair = (id(original), id(update))
+        self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
+        found = yield from self.judge(original, update, brief)
+        if len(found) > MAX_DIFFERENCES:
+            raise Undecided(f"more than {MAX_DIFFERENCES} differences")
+        if brief and found:
+            del self.known[pair]
+            self.broken[pair] = found
+        else:
+            self.known[pair] = found
+        return found
+
+    def settled(self, original: Place | None, update: Place | None, brief: bool = False) -> _Found | None:
+        """The differences where no other schemas have to be compared for them, or were compared before; else None."""
         if update is None:
             return []
         if original is None:
             return self.of("SCHEMA_ADDED")
         original, update = original.target(), update.target()
+        self.spend(1)
         pair = (id(original), id(update))
-        if pair not in self.known:
-            self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
-            found = yield from self.judge(original, update)
-            if len(found) > MAX_DIFFERENCES:
-                raise Undecided(f"more than {MAX_DIFFERENCES} differences")
-            self.known[pair] = found
-        return self.known[pair]
-
-    def judge(self, original: Place, update: Place) -> _Task:
+        known = self.known.get(pair) or (self.broken.get(pair) if brief else None)
+        if known or pair in self.known:
+            return known or []
         before, after = node_of(original), node_of(update)
-        self.spend(size_of(before) + size_of(after))
+        if isinstance(before, Combined) or isinstance(after, Combined):
+            return None
+        if name_of(before) != name_of(after):
+            return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
+        match before, after:
+            case Text(), Text():
+                return self.limits("Text", before, after) + self.pattern(before, after)
+            case Numeric(), Numeric():
+                return self.limits("Numeric", before, after) + self.numbers(before, after)
+            case Values(), Values():
+                return self.values(before, after)
+            case (Object(), _) | (Array(), _) | (Not(), _):
+                return None
+        return []
+
+    def judge(self, original: Place, update: Place, brief: bool) -> _Task:
+        """The differences of two schemas that are not settled by themselves."""
+        before, after = node_of(original), node_of(update)
         if isinstance(before, Combined) != isinstance(after, Combined):
             for one, other in alternatives(original, update):
-                found = yield self.compare(one, other)
+                found = yield self.compare(one, other, brief=True)
                 if not found:
                     return []
         if name_of(before) != name_of(after):
@@ -156,18 +152,13 @@ class _Comparison:
             case Combined(), Combined():
                 return (yield from self.combined(before, after))
             case Object(), Object():
-                return (yield from self.objects(before, after))
+                return (yield from self.objects(before, after, brief))
             case Array(), Array():
                 return (yield from self.arrays(before, after))
             case Not(), Not():
-                found = yield self.compare(after.schema, before.schema)  # what is forbidden has to become less
+                # What is forbidden has to become less.
+                found = yield self.compare(after.schema, before.schema, brief=True)
                 return self.of("NOT_TYPE_EXTENDED", "not") if found else []
-            case Text(), Text():
-                return self.limits("Text", before, after) + self.pattern(before, after)
-            case Numeric(), Numeric():
-                return self.limits("Numeric", before, after) + self.numbers(before, after)
-            case Values(), Values():
-                return self.values(before, after)
         return []
 
     def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
@@ -193,6 +184,7 @@ class _Comparison:
     def combined(self, before: Combined, after: Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
             return self.of("COMBINED_TYPE_CHANGED")
+        self.spend(len(before.parts) + len(after.parts))
         originals, updates = distinct(before.parts), distinct(after.parts)
         found: _Found = []
         if after.criterion == ALL and len(updates) > len(originals):
@@ -203,16 +195,23 @@ class _Comparison:
         for original in originals:
             fitting = []
             for at, update in enumerate(updates):
-                problems = yield self.compare(original, update)
-                fitting += [] if problems else [at]
+                problems = self.settled(original, update, brief=True)
+                if problems is None:
+                    problems = yield self.compare(original, update, brief=True)
+                if not problems:
+                    fitting.append(at)
             edges.append(fitting)
         if matched(edges, len(updates)) < min(len(originals), len(updates)):
             found += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
         return found
 
-    def objects(self, before: Object, after: Object) -> _Task:
+    def objects(self, before: Object, after: Object, brief: bool) -> _Task:
         found = self.required(before, after)
-        found += yield from self.properties(before, after)
+        if brief and found:
+            return found
+        found += yield from self.properties(before, after, brief)
+        if brief and found:
+            return found
         found += yield from self.dependencies(before, after)
         if before.additional and not after.additional:
             found += self.of("ADDITIONAL_PROPERTIES_REMOVED", "additionalProperties")
@@ -228,34 +227,39 @@ class _Comparison:
 
     def required(self, before: Object, after: Object) -> _Found:
         """Properties that both know and only the update requires; a default makes up for that."""
-        asked = after.required - before.required
-        names = hash_order(before.properties) if asked else []
-        return [
-            one
-            for name in names
-            if name in asked and name in after.properties and not after.properties[name].has_default
-            for one in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)
-        ]
+        missing = {
+            name
+            for name in after.required - before.required
+            if name in before.properties and name in after.properties and not after.properties[name].has_default
+        }
+        self.spend(1 + len(missing))
+        ordered = (name for name in hash_order(before.properties) if name in missing) if len(missing) > 1 else missing
+        return [one for name in ordered for one in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)]
 
-    def properties(self, before: Object, after: Object) -> _Task:
+    def properties(self, before: Object, after: Object, brief: bool) -> _Task:
         by_name: dict[str, _Found] = {}
-        for name in {**before.properties, **after.properties}:
+        for name in chain(before.properties, (name for name in after.properties if name not in before.properties)):
             old, new = before.properties.get(name), after.properties.get(name)
             if new is None:
                 problems = yield from self.property_removed(old, after, name)
             elif old is None:
                 problems = yield from self.property_added(new, before, after, name)
             else:
-                problems = yield self.compare(old, new)
+                settled = self.settled(old, new, brief)
+                problems = settled if settled is not None else (yield self.compare(old, new, brief))
             if problems:
                 by_name[name] = self.below(problems, "properties", name)
+                if brief:
+                    break
         if len(by_name) > 1:
-            every = {**before.properties, **after.properties}
+            every = [*before.properties, *after.properties]
+            self.spend(len(every))
             return [one for name in hash_order(every) for one in by_name.get(name, ())]
         return [one for problems in by_name.values() for one in problems]
 
     def property_removed(self, old: Place | None, after: Object, name: str) -> _Task:
         """Only what the update allows without the property counts."""
+        self.spend(1)
         if is_open(after):
             return []
         cover = self.cover(after, name)
@@ -268,6 +272,7 @@ class _Comparison:
 
     def property_added(self, new: Place, before: Object, after: Object, name: str) -> _Task:
         """Only what the original allowed without the property counts."""
+        self.spend(1)
         required, default = name in after.required, new.has_default
         if is_open(before):
             if isinstance(new.node, Empty):
@@ -279,7 +284,7 @@ class _Comparison:
         found: _Found = []
         cover = self.cover(before, name)
         if cover is not None:
-            problems = yield self.compare(cover, new)
+            problems: _Found = yield self.compare(cover, new)
             uncovered = self.of("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
             found = problems + uncovered if problems else []
         return found + (self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else [])
@@ -287,11 +292,8 @@ class _Comparison:
     def cover(self, node: Object, name: str) -> Place | None:
         """The schema that a partially open object has for a property it doesn't name."""
         for pattern, schema in node.patterns.items():
-            self.pattern_runs += 1
-            if self.pattern_runs > MAX_PATTERN_RUNS:
-                raise Undecided(f"more than {MAX_PATTERN_RUNS} patterns to run")
             try:
-                if matches(pattern, name):
+                if matches(pattern, name, self.pattern_seconds):
                     return schema
             except Unmatchable as error:
                 raise Undecided(str(error)) from None
@@ -327,6 +329,7 @@ class _Comparison:
     def items(self, before: Array, after: Array) -> _Task:
         """Tuples, item by item."""
         found: _Found = []
+        self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):
             if at >= len(after.items):
                 problems = yield from self.item_removed(before.items[at], after)
@@ -350,58 +353,3 @@ class _Comparison:
             return problems + self.of("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
         allowed = not before.additional or isinstance(new.node, Empty)
         return [] if allowed else self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")
-
-
-def node_of(place: Place) -> Node:
-    """The loader reads every place; a reference that only leads to itself says nothing."""
-    return Empty() if place.node is None or isinstance(place.node, Ref) else place.node
-
-
-def name_of(node: Node) -> str:
-    """What kind of schema a node is; different kinds are different types."""
-    own = node.name if isinstance(node, Simple) else node.keyword if isinstance(node, Values) else ""
-    return f"{type(node).__name__} {own}"
-
-
-def size_of(node: Node) -> int:
-    """How much a comparison has to look at in the node itself."""
-    match node:
-        case Object():
-            return 1 + len(node.properties) + len(node.required) + len(node.needs) + len(node.then)
-        case Array():
-            return 1 + len(node.items)
-        case Combined():
-            return 1 + len(node.parts)
-        case Values():
-            return 1 + len(node.values)
-    return 1
-
-
-def is_open(node: Object) -> bool:
-    """Whether properties that it doesn't name may be anything."""
-    return node.additional and node.additional_schema is None and not node.patterns
-
-
-def alternatives(original: Place, update: Place) -> Iterator[tuple[Place, Place]]:
-    """The pairs of which one has to fit where only one side is a combination.
-
-    A combination of one schema is that schema. The update's anyOf or oneOf may fit with any of its schemas; data of the
-    original's allOf fits each of its schemas.
-    """
-    before, after = original.node, update.node
-    if isinstance(after, Combined) and (len(after.parts) == 1 or after.criterion in {ANY, ONE}):
-        yield from ((original, part) for part in after.parts)
-    if isinstance(before, Combined) and (len(before.parts) == 1 or before.criterion == ALL):
-        yield from ((part, update) for part in before.parts)
-
-
-def widens(before: Combined, after: Combined) -> bool:
-    """Whether another way of combining allows at least as much."""
-    if after.criterion == ANY:
-        return True
-    return len(before.parts) == 1 and (after.criterion == ONE or len(after.parts) == 1)
-
-
-def distinct(parts: list[Place]) -> list[Place]:
-    """The parts without those that say the same as another."""
-    return list({part.identity(): part for part in parts}.values())

@@ -7,7 +7,9 @@ once. `problem` finds broken structure only, so that nothing is refused that Jav
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 try:
@@ -17,7 +19,6 @@ except ImportError:  # the package is part of the service's requirements; withou
 
 MAX_RUN_LENGTH: Final = 4096
 """Longest pattern that is run; Confluent has no limit."""
-DEADLINE_SECONDS: Final = 0.25
 
 _LETTER_ESCAPES: Final = frozenset("tnrfaecxu0dDsSwWhHvVRXbBAGZzkpPNQ")
 _GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!]|<[A-Za-z][A-Za-z0-9]*>|[idmsuxU]*(?:-[idmsuxU]*)?[:)])")
@@ -25,16 +26,32 @@ _REPEAT: Final = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
 _RANGE: Final = re.compile(r"([^\\\[\]&^-])-([^\\\[\]&-])")
 
 
+class Seconds:
+    """What is left of the time that patterns may run."""
+
+    def __init__(self, left: float) -> None:
+        self.left = left
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.left -= time.monotonic() - started
+
+
 class Unmatchable(Exception):
     """A pattern can't be run, or not in time."""
 
 
-def matches(pattern: str, name: str) -> bool:
-    """Whether the pattern is found in a property name. Raises Unmatchable."""
+def matches(pattern: str, name: str, seconds: Seconds) -> bool:
+    """Whether the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
     if regex is None or len(pattern) > MAX_RUN_LENGTH:
         raise Unmatchable(f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing")
+    if seconds.left <= 0:
+        raise Unmatchable("the patterns take too long to run")
     try:
-        found: Any = regex.search(pattern, name, regex.V1, timeout=DEADLINE_SECONDS)
+        with seconds.spent():
+            found: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
     except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise Unmatchable(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
     return found is not None

@@ -15,20 +15,26 @@ from service.registry.json_schema.model import Document, Invalid, Place
 from service.registry.json_schema.text import Json
 
 DRAFT_4: Final = 4
-MAX_URI: Final = 4096
+MAX_URI: Final = 1024
 """Characters of a resolved URI; keeps a text with many ids below a long one from becoming much longer in memory."""
 
 Found = tuple[Document, Json, str]
 """A document, a value in it, and the base URI there."""
 
 _META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft[-/][\w-]+/)")
+_FILE: Final = re.compile(r"[\w-][\w.-]*")
+_PATH: Final = re.compile(r"https?://[\w.:-]+/[\w./-]*\Z")
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,8}")
 
 
 def joined(base: str, reference: str) -> str:
     """A URI relative to a base, without an empty fragment. Raises Invalid."""
     try:
-        whole = urljoin(base, reference) if base else reference
+        whole = (
+            base[: base.rfind("/") + 1] + reference
+            if _FILE.fullmatch(reference) and _PATH.match(base)
+            else (urljoin(base, reference) if base else reference)
+        )
     except ValueError:
         raise Invalid(f"'{reference[:200]}' is no URI reference") from None
     if len(whole) > MAX_URI:
@@ -137,11 +143,12 @@ def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
             waiting += [(item, base) for item in value]
         elif isinstance(value, dict):
             own = value.get(id_keyword(document))
+            base = rebased(base, value, document)
             if isinstance(own, str) and own.startswith("#"):
                 found.setdefault(own, (value, base))
-            base = rebased(base, value, document)
-            if isinstance(own, str) and own:
                 found.setdefault(joined(base, own), (value, base))
+            elif isinstance(own, str) and own:
+                found.setdefault(base, (value, base))
             for keyword in ("$anchor", "$dynamicAnchor"):
                 anchor = value.get(keyword)
                 if isinstance(anchor, str):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from service.registry.compat import Comparable
-from service.registry.compat.json_schema import Undecided, incompatibilities
+from service.registry.compat.json_difference import Difference, Undecided
+from service.registry.compat.json_schema import incompatibilities
 from service.registry.json_schema.load import load as load_schema
 from service.registry.json_schema.model import Invalid, Object, Place
 from service.registry.json_schema.text import Json, dump, load
@@ -44,16 +45,18 @@ class JsonSchema:
             found = incompatibilities(cast(JsonSchema, writer).root, self.root, lenient=self.lenient)
         except Undecided as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return shown([one.message(reader_word, writer_word) for one in found])
+        return shown(found, reader_word, writer_word)
 
 
-def shown(messages: list[str]) -> list[str]:
-    """The messages, or as many as fit into an answer and how many there are besides."""
+def shown(found: list[Difference], reader: str, writer: str) -> list[str]:
+    """The texts of the differences, or as many as fit into an answer and how many there are besides."""
+    messages: list[str] = []
     size = 0
-    for place, message in enumerate(messages):
-        size += len(message)
-        if size > _SHOWN_CHARACTERS:
-            return [*messages[:place], f"and {len(messages) - place} more differences"]
+    for one in found:
+        messages.append(one.message(reader, writer))
+        size += len(messages[-1])
+        if size > _SHOWN_CHARACTERS and len(messages) < len(found):
+            return [*messages, f"and {len(found) - len(messages)} more differences"]
     return messages
 
 
