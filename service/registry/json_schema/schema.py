@@ -20,11 +20,15 @@ _SHOWN_CHARACTERS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonSchema:
-    """`root` is the schema with everything it refers to; `lenient` widens what its comparison accepts."""
+    """`root` is the schema with everything it refers to; `lenient` widens what its comparison accepts.
+
+    `referenced` are the (name, text) it was parsed with.
+    """
 
     text: str
     value: Json
     root: Place
+    referenced: tuple[tuple[str, str], ...] = ()
     lenient: bool = False
     kind: str = "JSON"
 
@@ -41,8 +45,11 @@ class JsonSchema:
         return replace(self, lenient=True)
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        other = cast(JsonSchema, writer)
+        if (self.text, self.referenced) == (other.text, other.referenced):
+            return []
         try:
-            found = incompatibilities(cast(JsonSchema, writer).root, self.root, lenient=self.lenient)
+            found = incompatibilities(other.root, self.root, lenient=self.lenient)
         except Undecided as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return shown(found, reader_word, writer_word)
@@ -80,7 +87,7 @@ def parse_json(text: str, referenced: Sequence[tuple[str, str]], strict: bool) -
         for name in root.node.properties:
             if name.startswith(_RESERVED_PREFIX):
                 raise Unsound(f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix")
-    return JsonSchema(dump(value), value, root)
+    return JsonSchema(dump(value), value, root, tuple(referenced))
 
 
 def root_problem(value: Json) -> str:
