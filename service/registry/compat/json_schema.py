@@ -38,7 +38,7 @@ from service.registry.json_schema.pattern import Seconds, Unmatchable, matches
 MAX_WORK: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
 MAX_DIFFERENCES: Final = 5_000
-MAX_PATTERN_SECONDS: Final = 1.0
+MAX_PATTERN_SECONDS: Final = 0.5
 
 
 _Found = list[Difference]
