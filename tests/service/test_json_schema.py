@@ -270,7 +270,15 @@ def pile(kind: str) -> Any:
     return reduce(lambda inner, _: {"anyOf": [inner, {"type": kind}]}, range(80), innermost)
 
 
+def relay(leaf: str, length: int = 8000) -> dict[str, Any]:
+    """Properties that each lead over all the later references to the leaf."""
+    steps = {f"d{at}": {"$ref": f"#/definitions/d{at + 1}"} for at in range(length)}
+    properties = {f"p{at}": {"$ref": f"#/definitions/d{at}"} for at in range(length)}
+    return {"properties": properties, "definitions": {**steps, f"d{length}": {"type": leaf}}}
+
+
 HARMFUL: list[tuple[Any, Any]] = [
+    (relay("string"), relay("integer")),
     (chain("string"), chain("integer")),
     (twice("string"), twice("integer")),
     (branches("string"), branches("integer")),

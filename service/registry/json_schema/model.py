@@ -38,6 +38,7 @@ class Place:
     parent: Place | None = None
     step: str = ""
     node: Node | None = None
+    leads_to: Place | None = None
 
     def where(self, *more: str) -> str:
         """Its JSON pointer, for messages; a very long one is cut."""
@@ -61,14 +62,18 @@ class Place:
         return own, whole, self.document.shapes.of(self.raw)
 
     def target(self) -> Place:
-        """The place itself or what its reference leads to in the end; a circle of references leads to itself."""
-        place, seen = self, {id(self)}
-        while isinstance(place.node, Ref):
-            place = place.node.target
-            if id(place) in seen:
-                return self
-            seen.add(id(place))
-        return place
+        """The place itself or what its reference leads to in the end; of a circle of references one of them."""
+        if self.leads_to is None:
+            way, place = {id(self): self}, self
+            while isinstance(place.node, Ref) and place.leads_to is None:
+                place = place.node.target
+                if id(place) in way:
+                    break
+                way[id(place)] = place
+            end = place.leads_to or place
+            for step in way.values():
+                step.leads_to = end
+        return self.leads_to or self
 
 
 @dataclass(eq=False, slots=True)
