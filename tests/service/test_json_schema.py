@@ -384,3 +384,15 @@ def test_any_schema_is_taken_or_refused(old: Any, new: Any) -> None:
     if len(taken) == len((old, new)):
         for message in taken[1].differences(taken[0], "new", "old"):
             assert message.startswith(("{errorType:", "Unexpected exception"))
+
+
+def test_patterns_are_not_run_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.registry.json_schema.pattern.regex", None)
+    old, new = (
+        parsed({"properties": {"a": {}}}),
+        parsed({"patternProperties": {"a": {}}, "additionalProperties": False}),
+    )
+    assert new.differences(old, "new", "old") == [
+        "Unexpected exception during compatibility check: the pattern 'a' is not run here: too long, or the package "
+        "regex is missing"
+    ]
