@@ -8,7 +8,7 @@ from schemas.errors import RegistryError
 from service.registry.core import Registry
 from service.registry.identity import guid, identity
 from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, Reference, Unsound
+from service.registry.model import Content, NewSchema, NotParsed, NotValid, Reference, Referenced
 from service.registry.ports import Reader
 
 _SHOWN_TEXT = 10240
@@ -46,9 +46,9 @@ def latest_resolved(tx: Reader, reference: Reference) -> Reference:
     return reference
 
 
-def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of all references, each after those it needs. Raises ValueError for one that is not there."""
-    texts: dict[tuple[str, int, str], tuple[str, str]] = {}
+def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[Referenced, ...]:
+    """The texts of all references, each after those it needs. Raises ValueError for one that is not there."""
+    texts: dict[tuple[str, str, int], Referenced] = {}
     waiting = [(reference, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
@@ -56,14 +56,16 @@ def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[tup
         reference, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
             raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (reference.subject, reference.version, reference.name)
+        key = (reference.name, reference.subject, reference.version)
         if key in texts:
             continue
         found = tx.version(reference.subject, reference.version)
         if found is None or (found.deleted and not ready):
-            raise ValueError(f'No schema reference found for subject "{key[0]}" and version {key[1]}')
+            raise ValueError(
+                f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
+            )
         if ready:
-            texts[key] = (reference.name, found.content.text)
+            texts[key] = Referenced(*key, text=found.content.text, direct=reference in references)
         else:
             waiting.append((reference, True))
             waiting += [(inner, False) for inner in reversed(found.content.references)]
@@ -72,18 +74,18 @@ def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[tup
 
 def invalid(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
-    if new.kind != "AVRO" and not isinstance(reason, Unsound):
-        kind = f"Invalid schema of type {new.kind}, details: "
-        return RegistryError("INVALID_SCHEMA", details=f"{kind}{kind}{reason}")
-    unknown = "version=null,id=null" if new.kind == "AVRO" else "version=0,id=-1"
+    if isinstance(reason, NotParsed):
+        of_type = f"Invalid schema of type {new.kind}, details: "
+        return RegistryError("INVALID_SCHEMA", details=f"{of_type}{of_type}{reason}")
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
     references = "[" + ", ".join(reference.shown() for reference in new.references) + "]"
+    numbers = "version=0,id=-1" if isinstance(reason, NotValid) else "version=null,id=null"
     shown = (
-        f"{{subject={subject},{unknown},guid={guid(identity(new.text, new.references, new.metadata))},"
+        f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
         f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
         "schemaTags=null,ts=null,deleted=null}"
     )
-    if new.kind != "AVRO":
+    if isinstance(reason, NotValid):
         return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {shown}, details: {reason}")
     details = (
         f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "

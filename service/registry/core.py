@@ -7,7 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from schemas.errors import RegistryError
-from service.registry.kinds import KINDS, NOT_YET, Parsed, Referenced
+from service.registry.kinds import KINDS, NOT_YET, Parsed
+from service.registry.model import Referenced
 from service.registry.ports import Store
 
 _CACHED_CHARACTERS = 4_000_000
@@ -54,7 +55,7 @@ class Registry:
     default_level: str = "BACKWARD"
     cache: ParseCache = field(default_factory=ParseCache)
 
-    def parse(self, kind: str, text: str, referenced: Referenced = (), *, strict: bool = True) -> Parsed:
+    def parse(self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True) -> Parsed:
         """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
         if kind not in KINDS:
             why = f"Schema type {kind} is not supported yet" if kind in NOT_YET else f"Invalid schema type {kind}"

@@ -12,6 +12,7 @@ from service.registry.avro.parse import parse
 from service.registry.compat import Comparable
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
 from service.registry.json_schema.schema import parse_json
+from service.registry.model import Referenced
 
 
 class Parsed(Comparable, Protocol):
@@ -46,14 +47,13 @@ class AvroSchema:
         return [one.message(reader_word, writer_word) for one in found]
 
 
-Referenced = Sequence[tuple[str, str]]
-"""(name of the reference, text) of each schema that one refers to, each after those it needs itself."""
+def parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> AvroSchema:
+    """Parse an Avro schema; `referenced` is what it refers to, each after those it needs itself.
 
-
-def parse_avro(text: str, referenced: Referenced, strict: bool) -> AvroSchema:
-    """Parse an Avro schema. Raises ValueError with the reason."""
+    Raises ValueError with the reason.
+    """
     known: dict[str, Named] = {}
-    for one in dict.fromkeys(other for _, other in referenced):
+    for one in {(one.subject, one.version): one.text for one in referenced}.values():
         collect(parse(one, known, strict=False), known)
     return AvroSchema(parse(text, known, strict=strict), frozenset(known))
 
@@ -75,7 +75,10 @@ def collect(node: Node, into: dict[str, Named]) -> None:
 
 
 # The order is that of `GET /schemas/types`.
-KINDS: Final[dict[str, Callable[[str, Referenced, bool], Parsed]]] = {"JSON": parse_json, "AVRO": parse_avro}
+KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], Parsed]]] = {
+    "JSON": parse_json,
+    "AVRO": parse_avro,
+}
 
 NOT_YET: Final = ("PROTOBUF",)
 """Types of Confluent's that are not there yet; refused with a text that says so."""

@@ -16,10 +16,6 @@ Metadata = Mapping[str, Any]
 """`{"tags": {path: [..]}, "properties": {..}, "sensitive": [..]}`, empty parts left out."""
 
 
-class Unsound(ValueError):
-    """A text that was read, but isn't a schema of its type; Confluent words this apart from an unreadable text."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A type that is defined in another subject. `subject` and `version` may be missing in a request."""
@@ -33,6 +29,25 @@ class Reference:
         subject = "null" if self.subject is None else self.subject
         version = "null" if self.version is None else self.version
         return f"{{name='{self.name}', subject='{subject}', version={version}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """The text a reference leads to. `direct`: the schema itself names it, not only what it refers to."""
+
+    name: str
+    subject: str
+    version: int
+    text: str
+    direct: bool
+
+
+class NotParsed(ValueError):
+    """A text is no schema of its type."""
+
+
+class NotValid(ValueError):
+    """A schema was understood but uses what is not there."""
 
 
 @dataclass(frozen=True, slots=True)

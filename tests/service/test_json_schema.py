@@ -15,13 +15,14 @@ from service.registry.json_schema.java import hash_order
 from service.registry.json_schema.pattern import problem
 from service.registry.json_schema.schema import JsonSchema, parse_json
 from service.registry.json_schema.text import dump, load
+from service.registry.model import Referenced
 from tests.service.support import Client
 
 DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schema.org/draft/2020-12/schema"}
 
 
 def parsed(schema: Any, *referenced: tuple[str, Any]) -> JsonSchema:
-    texts = [(name, json.dumps(other)) for name, other in referenced]
+    texts = [Referenced(name, name, 1, json.dumps(other), True) for name, other in referenced]
     return parse_json(schema if isinstance(schema, str) else json.dumps(schema), texts, strict=True)
 
 

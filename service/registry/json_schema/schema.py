@@ -12,7 +12,7 @@ from service.registry.compat.json_schema import incompatibilities
 from service.registry.json_schema.load import load as load_schema
 from service.registry.json_schema.model import Invalid, Object, Place
 from service.registry.json_schema.text import Json, dump, load
-from service.registry.model import Unsound
+from service.registry.model import NotParsed, NotValid, Referenced
 
 _RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000
@@ -22,13 +22,13 @@ _SHOWN_CHARACTERS: Final = 1_000_000
 class JsonSchema:
     """`root` is the schema with everything it refers to; `lenient` widens what its comparison accepts.
 
-    `referenced` are the (name, text) it was parsed with.
+    `referenced` is what it was parsed with.
     """
 
     text: str
     value: Json
     root: Place
-    referenced: tuple[tuple[str, str], ...] = ()
+    referenced: tuple[Referenced, ...] = ()
     lenient: bool = False
     kind: str = "JSON"
 
@@ -38,6 +38,10 @@ class JsonSchema:
 
     def resolved(self) -> str:
         """References stay references: Confluent has no other form of a JSON schema."""
+        return self.text
+
+    def formatted(self, format_: str) -> str:
+        """The text, whatever the `format` of the API: JSON Schema has one only."""
         return self.text
 
     def leniently(self) -> JsonSchema:
@@ -67,26 +71,26 @@ def shown(found: list[Difference], reader: str, writer: str) -> list[str]:
     return messages
 
 
-def parse_json(text: str, referenced: Sequence[tuple[str, str]], strict: bool) -> JsonSchema:
-    """Parse a JSON schema; `referenced` are (name, text) of what it refers to, the first of a name counts.
+def parse_json(text: str, referenced: Sequence[Referenced], strict: bool) -> JsonSchema:
+    """Parse a JSON schema; `referenced` is what it may refer to by name, the first of a name counts.
 
-    Raises ValueError if the text isn't JSON and Unsound if it is no JSON schema, each with Confluent's words first.
+    Raises NotParsed if the text isn't JSON and NotValid if it is no JSON schema, each with Confluent's words first.
     `strict` also refuses property names that Confluent reserves.
     """
     try:
         value = load(text)
     except ValueError as error:
-        raise ValueError(f"Invalid JSON schema: {error}") from None
+        raise NotParsed(f"Invalid JSON schema: {error}") from None
     if not isinstance(value, dict | bool):
-        raise Unsound(f"Invalid JSON schema: {root_problem(value)}")
+        raise NotValid(f"Invalid JSON schema: {root_problem(value)}")
     try:
-        root = load_schema(value, [(name, load(other)) for name, other in referenced])
+        root = load_schema(value, [(one.name, load(one.text)) for one in referenced])
     except ValueError as error:
-        raise Unsound(f"Invalid JSON: {error}") from None
+        raise NotValid(f"Invalid JSON: {error}") from None
     if strict and isinstance(root.node, Object):
         for name in root.node.properties:
             if name.startswith(_RESERVED_PREFIX):
-                raise Unsound(f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix")
+                raise NotValid(f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix")
     return JsonSchema(dump(value), value, root, tuple(referenced))
 
 
