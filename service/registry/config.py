@@ -21,7 +21,8 @@ GLOBAL: Final = ":.:"
 BELOW_ALL: Final = ":.__GLOBAL:"
 LEVEL: Final = "compatibilityLevel"
 
-_POLICIES: Final = ("LOGICAL", "STRICT", "LENIENT")
+_LENIENT: Final = "LENIENT"
+_POLICIES: Final = ("LOGICAL", "STRICT", _LENIENT)
 
 
 def _level(value: Any) -> Any:
@@ -75,7 +76,7 @@ _INHERITED: Final = (
 # Kept and shown as Confluent does; acting on them comes with the rest of the API.
 NO_EFFECT_YET: Final = frozenset(
     {"alias", "aliasForDeks", "validateNewSchemas", "validateRules"}
-    | {"compatibilityPolicy", "compatibilityGroup", "defaultMetadata", "overrideMetadata"}
+    | {"compatibilityGroup", "defaultMetadata", "overrideMetadata"}
 )
 _LOG = logging.getLogger(__name__)
 
@@ -89,11 +90,13 @@ class InForce:
     level: Level
     normalize: bool
     validate_fields: bool
+    lenient: bool = False
 
 
 def in_force(registry: Registry, tx: Reader, subject: str) -> InForce:
     merged = _merged(registry, tx, subject)
-    return InForce(LEVELS[merged[LEVEL]], bool(merged.get("normalize")), bool(merged.get("validateFields")))
+    lenient = merged.get("compatibilityPolicy") == _LENIENT
+    return InForce(LEVELS[merged[LEVEL]], bool(merged.get("normalize")), bool(merged.get("validateFields")), lenient)
 
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> Config:

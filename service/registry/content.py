@@ -74,7 +74,7 @@ def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[Ref
 
 def invalid(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
-    if isinstance(reason, NotParsed):
+    if isinstance(reason, NotParsed) or (new.kind == "JSON" and not isinstance(reason, NotValid)):
         of_type = f"Invalid schema of type {new.kind}, details: "
         return RegistryError("INVALID_SCHEMA", details=f"{of_type}{of_type}{reason}")
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."

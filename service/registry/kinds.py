@@ -11,6 +11,7 @@ from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
 from service.registry.compat import Comparable
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
+from service.registry.json_schema.schema import parse_json
 from service.registry.model import Referenced
 from service.registry.protobuf.schema import parse_protobuf
 
@@ -80,10 +81,9 @@ def collect(node: Node, into: dict[str, Named]) -> None:
                 collect(inner.type, into)
 
 
+# The order is that of `GET /schemas/types`.
 KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], Parsed]]] = {
+    "JSON": parse_json,
     "PROTOBUF": parse_protobuf,
     "AVRO": parse_avro,
 }
-
-NOT_YET: Final = ("JSON",)
-"""Types of Confluent's that are not there yet; refused with a text that says so."""

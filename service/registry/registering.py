@@ -154,4 +154,4 @@ def compatibility(
     if not (rules.level.backward or rules.level.forward):
         return []
     versions = [compat.Old(old.version, stored_schema(registry, tx, old.content)) for old in olds]
-    return compat.check(parsed, versions, rules.level, validate_fields=rules.validate_fields)
+    return compat.check(parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient)

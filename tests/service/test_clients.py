@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from tests.service.support import Client, column, record
@@ -76,6 +77,49 @@ def test_serializer_and_deserializer(confluent: Any) -> None:
     assert AvroDeserializer(confluent)(message, context) == written
     read_wider = AvroDeserializer(confluent, WIDER)(message, context)
     assert read_wider == {**written, "paid": False}
+
+
+GPS = json.dumps({"$id": "gps.json", "type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]})
+STOP = json.dumps(
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "title": "stop",
+        "properties": {"name": {"type": "string"}, "at": {"$ref": "gps.json"}},
+        "additionalProperties": False,
+    }
+)
+
+
+def test_json_serializer_and_deserializer(confluent: Any) -> None:
+    context = SerializationContext("stops", MessageField.VALUE)
+    confluent.register_schema("gps", Schema(GPS, "JSON"))
+    schema = Schema(STOP, "JSON", [SchemaReference("gps.json", "gps", 1)])
+    written = {"name": "中文", "at": {"lat": 48.137}}
+    message = JSONSerializer(schema, confluent)(written, context)
+    assert message is not None
+    assert message[:5] == b"\x00\x00\x00\x00\x02"
+    assert JSONDeserializer(schema, schema_registry_client=confluent)(message, context) == written
+    assert JSONDeserializer(None, schema_registry_client=confluent)(message, context) == written
+    with pytest.raises(SerializationError, match="'lat' is a required property"):
+        JSONSerializer(schema, confluent)({"at": {}}, context)
+
+
+def test_json_schema_with_the_client(confluent: Any) -> None:
+    confluent.register_schema("gps", Schema(GPS, "JSON"))
+    schema = Schema(STOP, "JSON", [SchemaReference("gps.json", "gps", 1)])
+    schema_id = confluent.register_schema("stops-value", schema)
+    found = confluent.get_schema(schema_id)
+    assert (found.schema_type, json.loads(found.schema_str)) == ("JSON", json.loads(STOP))
+    assert confluent.lookup_schema("stops-value", schema).schema_id == schema_id
+    closed = json.loads(STOP)
+    del closed["properties"]["name"]
+    assert not confluent.test_compatibility(
+        "stops-value", Schema(json.dumps(closed), "JSON", [SchemaReference("gps.json", "gps", 1)])
+    )
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.register_schema("stops-value", Schema('{"type":"nope"}', "JSON"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42201)
 
 
 def test_references(confluent: Any) -> None:

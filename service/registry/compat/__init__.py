@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ class Comparable(Protocol):
         """Why data written with `writer` can't be read with this schema; [] when it can."""
 
 
+@runtime_checkable
+class WithPolicy(Protocol):
+    """A schema of a type that has the compatibilityPolicy LENIENT."""
+
+    def leniently(self) -> Comparable: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Old:
     """An earlier version to compare with."""
@@ -54,13 +61,17 @@ class Old:
     schema: Comparable
 
 
-def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False) -> list[str]:
+def check(
+    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, lenient: bool = False
+) -> list[str]:
     """Messages why `new` may not follow `olds` (oldest first); [] when it may.
 
     A transitive level looks at all, newest first, and stops at the first that fails; any other at the newest only.
     """
     if not (level.backward or level.forward) or not olds:
         return []
+    if lenient:
+        new, olds = _lenient(new), [Old(old.version, _lenient(old.schema)) for old in olds]
     for old in reversed(olds) if level.transitive else olds[-1:]:
         messages = _against(new, old, level)
         if messages:
@@ -72,11 +83,15 @@ def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields
 def _against(new: Comparable, old: Old, level: Level) -> list[str]:
     about_old = [f"{{oldSchemaVersion: {old.version}}}", f"{{oldSchema: {_shown(old.schema.text)}}}"]
     if new.kind != old.schema.kind:
-        return ["Incompatible because of different schema type", *about_old]
+        return ["Incompatible because of different schema type"]
     forward = old.schema.differences(new, "old", "new") if level.forward else []
     backward = new.differences(old.schema, "new", "old") if level.backward else []
     # Confluent names the old schema after backward failures only, except where the level has no backward part.
     return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
+
+
+def _lenient(schema: Comparable) -> Comparable:
+    return schema.leniently() if isinstance(schema, WithPolicy) else schema
 
 
 def _shown(text: str) -> str:
