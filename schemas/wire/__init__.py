@@ -9,12 +9,14 @@ from schemas.errors import SetupError
 from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Format
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
+from schemas.wire.debezium_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
+        Format("debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True),
     )
 }
 

@@ -22,7 +22,7 @@ from spark_jobs.messages import read_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "debezium")
+FORMATS = ("avro", "debezium", "debezium-avro")
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")
