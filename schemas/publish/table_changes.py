@@ -13,6 +13,7 @@ from schemas.event import DdlEvent
 from schemas.ports import TableSource
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
+from schemas.values import shift_zone
 
 # TiDB's ActionType → type of the change; all others are ALTER. "": no table changes (databases, TRUNCATE).
 _BY_ACTION = {
@@ -20,6 +21,7 @@ _BY_ACTION = {
     3: "CREATE", 21: "CREATE", 60: "CREATE",
     4: "DROP", 24: "DROP", 8: "DROP",
 }  # fmt: skip
+_DROP_INDEX = 8  # TiCDC calls it DROP, of a table that stays
 _WORDS = re.compile(r"\s*(CREATE|DROP|ALTER|TRUNCATE)\b(?:\s+OR\s+REPLACE)?\s+(\w+)?", re.IGNORECASE)
 _BY_WORDS = {
     ("CREATE", "TABLE"): "CREATE", ("CREATE", "VIEW"): "CREATE", ("DROP", "TABLE"): "DROP", ("DROP", "VIEW"): "DROP",
@@ -41,8 +43,11 @@ _SIZED = ("char", "varchar", "binary", "varbinary")
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
-def of_event(event: DdlEvent, tables: TableSource | None) -> list[dict[str, Any]]:
-    """The changes that the event carries; else made from the table that the history knows after the statement."""
+def of_event(event: DdlEvent, tables: TableSource | None, zone: str) -> list[dict[str, Any]]:
+    """The changes that the event carries; else made from the table that the history knows after the statement.
+
+    zone: the changefeed's, in which TiCDC writes the default of a TIMESTAMP here.
+    """
     carried = event.extra.get("tableChanges")
     if isinstance(carried, list):
         return carried
@@ -51,9 +56,9 @@ def of_event(event: DdlEvent, tables: TableSource | None) -> list[dict[str, Any]
         return []
     id_ = TableId(event.db, event.table)
     change: dict[str, Any] = {"type": kind, "id": f'"{id_.db}"."{id_.table}"', "table": None}
-    if kind != "DROP" and tables is not None:
+    if tables is not None and (kind != "DROP" or event.ddl_type == _DROP_INDEX):
         version = tables.at(id_, None if event.commit_ts is None else event.commit_ts + 1)
-        change["table"] = version and table_block(version.table)
+        change["table"] = version and table_block(version.table, zone)
     return [change]
 
 
@@ -64,18 +69,20 @@ def _kind(event: DdlEvent) -> str:
     return _BY_WORDS.get((words[1].upper(), (words[2] or "").upper()), "ALTER") if words else "ALTER"
 
 
-def table_block(table: Table) -> dict[str, Any]:
+def table_block(table: Table, zone: str) -> dict[str, Any]:
     """A table as its change describes it. `comment` is null, as in TiCDC."""
-    primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), None)
+    required = {c.name for c in table.columns if not c.nullable}
+    unique = (i for i in table.indexes if i.name == "PRIMARY" or (i.unique and required.issuperset(i.columns)))
+    primary = next((i.columns for i in sorted(unique, key=lambda i: i.name != "PRIMARY")), None)
     return {
         "defaultCharsetName": table.charset or "utf8mb4",
         "primaryKeyColumnNames": list(primary or table.handle_key),
-        "columns": [_column(c, position) for position, c in enumerate(table.columns, 1)],
+        "columns": [_column(c, position, zone) for position, c in enumerate(table.columns, 1)],
         "comment": None,
     }
 
 
-def _column(column: Column, position: int) -> dict[str, Any]:
+def _column(column: Column, position: int, zone: str) -> dict[str, Any]:
     kind, name = column.type.kind, column.type.name.upper()
     if column.unsigned and kind not in (Kind.DECIMAL, Kind.YEAR, Kind.BIT):
         name += " UNSIGNED"
@@ -89,7 +96,7 @@ def _column(column: Column, position: int) -> dict[str, Any]:
         "jdbcType": _JDBC_BY_NAME.get(column.type.name) or _JDBC[kind],
         "nativeType": None,
         "comment": column.comment or None,
-        "defaultValueExpression": _default(column),
+        "defaultValueExpression": _default(column, zone),
         "enumValues": [f"'{e}'" for e in column.elements] if kind in (Kind.ENUM, Kind.SET) else None,
         "typeName": name,
         "typeExpression": name + sized,
@@ -121,7 +128,7 @@ def _sizes(column: Column) -> tuple[int | None, int | None]:
     return (length if name in _SIZED or kind is Kind.VECTOR else None), None
 
 
-def _default(column: Column) -> str | None:
+def _default(column: Column, zone: str) -> str | None:
     value = column.default
     if value is None:
         return None
@@ -130,4 +137,6 @@ def _default(column: Column) -> str | None:
             return f"{int.from_bytes(value, 'big'):b}"
         return value.decode("utf-8", "replace")
     clock = column.default_is_expr or value.upper().startswith("CURRENT_TIMESTAMP")
-    return _CLOCK if clock and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP) else value
+    if clock and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP):
+        return _CLOCK
+    return shift_zone(value, "UTC", zone)[0] if column.type.kind is Kind.TIMESTAMP else value

@@ -115,12 +115,12 @@ def _year(_to: Form, text: str, _event: RowChange) -> int:
     return number
 
 
-def _float(to: Form, text: str, _event: RowChange) -> float:
+def _float(_to: Form, text: str, _event: RowChange) -> float:
     number = values.real(text)
     single = values.as_float32(number)
     if single != number and values.float_text(single) != values.double_text(number):
         raise ValueError(f"{text} is no float32")
-    return number if to.connect == "double" else single
+    return single  # in FLOAT(M,D)'s double too, as TiCDC and the connector do
 
 
 def _double(_to: Form, text: str, _event: RowChange) -> float:

@@ -139,7 +139,8 @@ class DebeziumEncoder:
 
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
         cluster_id = ticdc.own_extra(event).get("cluster_id", self._options.cluster_id)
-        payload = ticdc.ddl_payload(event, table_changes.of_event(event, self._tables), cluster_id)
+        changes = table_changes.of_event(event, self._tables, self._options.time_zone)
+        payload = ticdc.ddl_payload(event, changes, cluster_id)
         # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
         key, value = publish.compact({"databaseName": event.db}), publish.compact(payload)
         return self._message(origin, key, value, *publish.ddl_schemas(self._options))

@@ -165,5 +165,6 @@ class DebeziumAvroEncoder:
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         name = (sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
-        payload = ticdc.ddl_payload(event, table_changes.of_event(event, self._context.tables), cluster_id)
+        changes = table_changes.of_event(event, self._context.tables, self._options.time_zone)
+        payload = ticdc.ddl_payload(event, changes, cluster_id)
         return replace(origin, key=key.framed({"databaseName": event.db}), value=value.framed(payload))
