@@ -53,11 +53,17 @@ class Result:
 def decode_one(decoder: Decoder, message: Message) -> Result:
     """Message → its events, or the error."""
     try:
-        return Result(decoder.decode(message))
+        return _decoded(decoder, message)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
+
+
+def _decoded(decoder: Decoder, message: Message) -> Result:
+    """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
+    events = decoder.decode(message)
+    return Result(events) if events else Result(skipped=["tombstone" if message.value is None else "empty"])
 
 
 def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
@@ -66,7 +72,7 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
     """
     try:
-        result = Result(decoder.decode(message))
+        result = _decoded(decoder, message)
         for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
             _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
     except WireError as error:

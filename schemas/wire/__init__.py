@@ -10,6 +10,7 @@ from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Format
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
 from schemas.wire.debezium_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
+from schemas.wire.debezium_mysql import DebeziumMysqlDecoder, DebeziumMysqlEncoder
 
 FORMATS: dict[str, Format] = {
     row.name: row
@@ -17,6 +18,7 @@ FORMATS: dict[str, Format] = {
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
         Format("debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True),
+        Format("debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC"),
     )
 }
 
