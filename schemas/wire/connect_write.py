@@ -31,8 +31,11 @@ _NANO_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where a value goes. signed64: BIGINT UNSIGNED over 2^63-1 is "lost" as negative, "told" by the schema, or
-    "refused" by the encoder. raw_text: text that is not UTF-8 can be written byte for byte. binary: text form of bytes.
+    """Where a value goes.
+
+    signed64: BIGINT UNSIGNED over 2^63-1 is "lost" as negative, "told" by the schema, or "refused" by the encoder.
+    raw_text: text that is not UTF-8 can be written byte for byte. binary: text form of bytes. required: NOT NULL
+    columns are declared so.
     """
 
     column: Column
@@ -42,6 +45,7 @@ class Form:
     signed64: str = "refused"
     raw_text: bool = True
     binary: str = "base64"
+    required: bool = False
 
     def lose(self, what: str, details: str, event: RowChange) -> None:
         """The value is about to change: flagged where that was asked for, else refused."""
@@ -54,23 +58,33 @@ def row_values(
     columns: tuple[Column, ...], connect_type: Callable[[Column], tuple[str, str]], options: Options, **settings: Any
 ) -> RowValues:
     """Compiled writer of rows; `settings` are those of `Form`."""
-    lossy = options.on_lossy == "flag"
+    lossy, required = options.on_lossy == "flag", bool(settings.get("required"))
     cells = []
     for column in columns:
         form = Form(column, *connect_type(column), lossy, **settings)
         cells.append((column, partial(_WRITERS[column.type.kind], form)))
 
     def write(row: Row, event: RowChange) -> dict[str, Any]:
-        return {column.name: _cell(column, one, row, event) for column, one in cells}
+        return {column.name: _cell(column, one, required, row, event) for column, one in cells}
 
     return write
 
 
-def _cell(column: Column, write: Callable[[Any, RowChange], Any], row: Row, event: RowChange) -> Any:
+def refuse_rounded(event: RowChange, options: Options) -> None:
+    """LossyError for a DECIMAL that the source had as a double only: written exactly, it would look exact."""
+    rounded = next((f for f in event.flags if f.startswith("lossy_decimal:")), None)
+    if rounded and options.on_lossy == "error":
+        details = "the message has it as a double, rounded; --on-lossy flag writes the digits that are left"
+        raise LossyError("LOSSY_VALUE", column=rounded.partition(":")[2], details=details)
+
+
+def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool, row: Row, event: RowChange) -> Any:
     value = row.get(column.name)
     if value is None:
         if column.name not in row and not event.key_only:
             raise WireError("INVALID_VALUE", column=column.name, details="the event does not carry it")
+        if required and not event.key_only and not column.nullable:
+            raise WireError("INVALID_VALUE", column=column.name, details="NULL in a NOT NULL column")
         return None
     try:
         if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
@@ -115,12 +129,13 @@ def _year(_to: Form, text: str, _event: RowChange) -> int:
     return number
 
 
-def _float(_to: Form, text: str, _event: RowChange) -> float:
+def _float(to: Form, text: str, _event: RowChange) -> float:
     number = values.real(text)
     single = values.as_float32(number)
     if single != number and values.float_text(single) != values.double_text(number):
         raise ValueError(f"{text} is no float32")
-    return single  # in FLOAT(M,D)'s double too, as TiCDC and the connector do
+    # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
+    return single if to.connect == "double" else number
 
 
 def _double(_to: Form, text: str, _event: RowChange) -> float:

@@ -30,7 +30,8 @@ class Dialect:
 
     column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
     null_images: column, schema default → values that NULL may have been written as; default_images: the same from a
-    definition. carries_virtual: the writer sends generated columns' values, which the bridge leaves out.
+    definition. connector: Debezium's own, which sends generated columns' values (the bridge leaves them out), says no
+    commit_ts, and loses NULL to no other default than the schema's.
     """
 
     format: str
@@ -38,7 +39,7 @@ class Dialect:
     reader: Callable[[Column, Mapping[str, Any] | None], Read]
     null_images: Callable[[Column, Any], tuple[Any, ...]]
     default_images: Callable[[Column], tuple[Any, ...]]
-    carries_virtual: bool = False
+    connector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,11 @@ class RowReader:
         )  # fmt: skip
 
     def _layout(self, id_: TableId, change: Change, version: TableVersion | None, row: Mapping[str, Any]) -> _Layout:
-        names = tuple(row) if change.schema is None or self._dialect.carries_virtual else ()
+        names = tuple(row) if change.schema is None or self._dialect.connector else ()
         known = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if known not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            if self._dialect.carries_virtual and version and not set(names) <= set(version.table.by_name):
+            if self._dialect.connector and version and not set(names) <= set(version.table.by_name):
                 version = None  # no commit_ts tells which version is meant, and this one it is not
             self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
         return self._layouts[known]
@@ -155,12 +156,14 @@ def _compile(
     ambiguous = {}
     for column in table.columns:
         name = column.name
-        if dialect.carries_virtual and column.virtual:
+        if dialect.connector and column.virtual:
             readers[name] = None
             continue
         readers[name] = dialect.reader(column, fields.get(name)) if typed else _untyped
         if shape and name in shape.defaults:
             ambiguous[name] = dialect.null_images(column, shape.defaults[name])
+        elif dialect.connector and shape:
+            continue  # a converter puts the schema's default in NULL's place, and the schema has none
         elif version and column.nullable and column.has_default and column.default is not None:
             ambiguous[name] = dialect.default_images(column)
     return _Layout(table, version.commit_ts if version else None, readers, ambiguous)

@@ -18,6 +18,7 @@ from schemas import values
 from schemas.codec.json_exact import Number
 from schemas.errors import WireError
 from schemas.options import Options
+from schemas.publish.debezium_mysql import temporal_name
 from schemas.table import Column, Value
 from schemas.types import BY_CONNECT, BY_NAME, Kind
 from schemas.wire import debezium_fields as fields
@@ -194,25 +195,6 @@ def _semantic_of(options: Options, column: Column) -> str:
         details = "without schema nothing says in which unit it is: set time_precision_mode (--from-options)"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     return temporal_name(column, mode)
-
-
-def temporal_name(column: Column, mode: str) -> str:
-    """Semantic name of a DATE, DATETIME, TIMESTAMP or TIME column under a `time.precision.mode`."""
-    kind = column.type.kind
-    if kind is Kind.TIMESTAMP:
-        return _TIME + "ZonedTimestamp"
-    if mode == "connect":
-        return _CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
-    if mode == "isostring":
-        return _TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
-    if kind is Kind.DATE:
-        return _TIME + "Date"
-    if mode == "nanoseconds":
-        return _TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
-    if kind is Kind.TIME:
-        short = mode == "adaptive" and (column.scale or 0) <= 3
-        return _TIME + ("Time" if short else "MicroTime")
-    return _TIME + ("Timestamp" if mode != "microseconds" and (column.scale or 0) <= 3 else "MicroTimestamp")
 
 
 def _refused(column: Column, _value: Any) -> tuple[Value, str]:

@@ -58,6 +58,16 @@ def avro_schemas(name: str) -> FileSchemas:
     )
 
 
+def schema_texts(name: str) -> list[tuple[str, str]]:
+    """(schema text, whose converter registered it)."""
+    return [(line["schema"], line["by"]) for line in _lines(f"{name}.avro_schemas")]
+
+
+def documents(name: str) -> list[str]:
+    """All keys and values in JSON, without tombstones."""
+    return [line[part] for line in _lines(name) for part in ("key_json", "value_json") if line[part]]
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 

@@ -1,0 +1,360 @@
+"""What the bridge writes as Debezium's MySQL connector: the connector's own form, and the same rows when read again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.errors import LossyError, WireError
+from schemas.event import DdlEvent, Message, RowChange, Watermark
+from schemas.options import Options
+from schemas.publish import connect_avro
+from schemas.table import Index, Table
+from schemas.wire.base import Encoder
+from schemas.wire.connect_write import is_zero_date
+from spark_jobs.codec import Side, decode_one
+from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
+from tests.schemas.test_debezium_mysql import VERSIONS
+from tests.support import connector
+from tests.support.connector import ByName
+from tests.support.golden import Golden, Registry, cases
+
+JSON_FORMS: list[dict[str, Any]] = [
+    {"decimal_handling_mode": d, "bigint_unsigned_handling_mode": "precise", "time_precision_mode": t,
+     "binary_handling_mode": b, "debezium_disable_schema": bare}
+    for (d, t, b), bare in itertools.product(
+        [
+            ("precise", "adaptive_time_microseconds", "bytes"),
+            ("string", "microseconds", "base64"),
+            ("precise", "nanoseconds", "hex"),
+            ("string", "adaptive", "base64-url-safe"),
+        ],
+        (False, True),
+    )
+]  # fmt: skip
+AVRO_FORM = {"encoding_format": "avro", "bigint_unsigned_handling_mode": "precise"}
+FORMS = [*JSON_FORMS, AVRO_FORM]
+SOURCES = [
+    g
+    for g in [*cases("avro"), *cases("debezium"), *cases("debezium-avro")]
+    if g.name.startswith(("wide.", "pk_", "uk_", "names.", "evolution.", "bulk.ext", "defaults", "no_key", "charset"))
+    and not g.meta["options"].get("debezium_disable_schema")
+]
+
+
+# A column with one of these flags may come back otherwise.
+LOST = ("zero_date", "year_adjusted", "invalid_utf8")
+
+
+def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> Side:
+    return Side("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
+
+
+def _flag_names(event: RowChange) -> set[str]:
+    return {f.partition(":")[0] for f in event.flags}
+
+
+@pytest.mark.parametrize(
+    "form", [FORMS[0], FORMS[3], FORMS[4], AVRO_FORM], ids=lambda f: "-".join(map(str, f.values()))
+)
+@pytest.mark.parametrize("golden", SOURCES, ids=str)
+def test_every_format_comes_back(golden: Golden, form: dict[str, Any]) -> None:
+    """event → connector's message → event: the same row, and a flag for what types.md §4 says is lost."""
+    registry, decoder = Registry(), golden.side(ddl=True).decoder()
+    there = _registry_side(registry, None, **form, on_lossy="flag").encoder()
+    back = _registry_side(registry, golden.definitions, **form).decoder()
+    for message in golden.messages():
+        for event in decode_one(decoder, message).events:
+            if not isinstance(event, RowChange) or event.table_version is None:
+                continue
+            if any(f.startswith("lossy_decimal:") for f in event.flags):
+                strict = _registry_side(Registry(), None, **form).encoder()
+                with pytest.raises(LossyError, match="as a double, rounded"):
+                    strict.encode(event, message)
+                continue
+            _round_trip(event, there, back, message, golden.zone, form)
+
+
+def _round_trip(event: RowChange, there: Encoder, back: Any, origin: Message, zone: str, form: dict[str, Any]) -> None:
+    origin = replace(origin, timestamp=1_800_000_000_000)
+    if form.get("time_precision_mode") == "nanoseconds" and not _all_in_nanoseconds(event):
+        with pytest.raises(LossyError, match="no number of nanoseconds"):
+            there.encode(event, origin)
+        return
+    written = there.encode(event, origin)
+    assert len(written) == (2 if event.op == "d" and event.key else 1)
+    [again] = back.decode(written[0])
+    assert isinstance(again, RowChange)
+    assert (again.op, again.table.id) == (event.op, event.table.id)
+    assert again.commit_ts == event.commit_ts or "synthetic_commit_ts" in event.flags
+    assert set(again.key) == set(event.key or event.table.handle_key)
+    lost = {f.partition(":")[2] for f in event.flags if f.startswith(LOST)}
+    for side, other in ((event.before, again.before), (event.after, again.after)):
+        if side is None or other is None:
+            assert side is None or event.key_only or event.op == "c"
+            continue
+        for name, value in side.items():
+            got = other[name]
+            if event.table.by_name[name].type.name == "timestamp" and value is not None and event.zone != "UTC":
+                continue  # other tests shift zones; here only that the rest is not touched
+            assert got == value or name in lost, (name, got, value, event.flags)
+
+
+def _all_in_nanoseconds(event: RowChange) -> bool:
+    """Whether every DATETIME lies between 1677 and 2262 (types.md §4 row 8), or has no number at all."""
+    names = [c.name for c in event.table.columns if c.type.name == "datetime"]
+    texts = [str(side[n]) for side in (event.before, event.after) if side for n in names if side.get(n) is not None]
+    dates = [t for t in texts if not is_zero_date(t) and t[:2] != "00"]
+    return all("1678" <= t[:4] <= "2261" for t in dates)
+
+
+# ---------------------------------------------------------------------------------- the connector's own form
+def test_connect_schemas_become_confluents_avro_text() -> None:
+    """Byte for byte what io.confluent's AvroData registered, for every schema of every setting."""
+    seen = 0
+    for name in connector.settings(".avro_schemas"):
+        registered = {s for s, by in connector.schema_texts(name) if by == "confluent"}
+        ours = {connect_avro.text(json.loads(s)["schema"]) for s in connector.documents(name)}
+        assert registered - ours == set()
+        seen += len(registered)
+    assert seen > 250
+
+
+def _without_ours(source: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in source.items() if k not in ("commit_ts", "cluster_id")}
+
+
+def test_connector_messages_are_written_again() -> None:
+    """The default setting, read with definitions: the same payloads and keys, in the same order of fields."""
+    tables = ByName({})
+    encoder = _registry_side(
+        Registry(), None, bigint_unsigned_handling_mode="long", on_lossy="flag", topic_prefix="dbz1"
+    ).encoder()
+    decoder, seen, wanted = connector.side(tables=tables).decoder(), 0, connector.json_messages("default")
+    for place, message in enumerate(wanted):
+        if seen < len(VERSIONS):
+            tables.versions = {VERSIONS[seen].table.id: VERSIONS[seen]}
+        events = [e for e in decoder.decode(message) if isinstance(e, RowChange)]
+        if not events:
+            continue
+        seen += 1
+        written = encoder.encode(events[0], message)
+        ours, theirs = _pairs(written[0].value), _pairs(message.value)
+        assert [k for k, _ in ours] == [k for k, _ in theirs] == ["schema", "payload"]
+        assert _equal(dict(ours)["payload"], dict(theirs)["payload"])
+        if message.key is None:
+            assert written[0].key is None
+        else:
+            assert written[0].key is not None
+            assert dict(_pairs(written[0].key))["payload"] == dict(_pairs(message.key))["payload"]
+            if len(written) == 2:
+                assert (written[1].key, written[1].value) == (written[0].key, None)
+                assert wanted[place + 1].value is None
+    assert seen == len(VERSIONS)
+
+
+def _pairs(text: bytes | None) -> Any:
+    assert text is not None
+    return json.loads(text, object_pairs_hook=list)
+
+
+def _equal(ours: Any, theirs: Any) -> bool:
+    """Payloads alike in values and order of fields; the source block has our two fields at its end."""
+    for (name, value), (other, want) in zip(ours, theirs, strict=True):
+        assert name == other
+        if name == "source":
+            assert value[:-2] == want
+            continue
+        if name in ("before", "after") and want is not None:
+            assert [k for k, _ in value] == [k for k, _ in want]
+            for (column_, got), (_, cell) in zip(value, want, strict=True):
+                # TIMESTAMP of a snapshot lacks its zeros, ENUM of the binlog is escaped, YEAR 0000 is 1900.
+                alike = got == cell or (column_ == "y" and (got, cell) == (0, 1900))
+                assert alike or column_ in ("ts1", "ts3", "ts6", "en"), (column_, got, cell)
+            continue
+        assert value == want, name
+    return True
+
+
+def test_schemas_are_the_connectors() -> None:
+    """Apart from column defaults and our two fields of source, in both forms of `wide`."""
+    for name, options in CONNECTOR_FORMS.items():
+        first = next(m for m in connector.json_messages(name) if str(m.topic).endswith(".wide"))
+        version = next(v for v in VERSIONS if v.table.id.table == "wide")
+        binary = str(options.get("binary_handling_mode", "auto"))
+        reading = connector.side(tables=ByName({version.table.id: version}), binary_handling_mode=binary)
+        [event] = reading.decoder().decode(first)
+        writing = _registry_side(Registry(), None, **options, on_lossy="flag", topic_prefix="dbz1")
+        [written] = writing.encoder().encode(event, first)
+        got, want = (dict(_pairs(m.value))["schema"] for m in (written, first))
+        assert _unlike(dict(got), dict(want)) == []
+
+
+CONNECTOR_FORMS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "time_connect": {"time_precision_mode": "connect"},
+    "binary_hex": {"binary_handling_mode": "hex"},
+    "decimal_string": {"decimal_handling_mode": "string"},
+    "decimal_double": {"decimal_handling_mode": "double"},
+    "bigint_precise": {"bigint_unsigned_handling_mode": "precise"},
+    "source_type": {"column_propagate_source_type": True},
+}
+
+
+def _unlike(ours: Any, theirs: Any) -> list[Any]:
+    """What differs between two schemas, order of attributes included."""
+    fields = [(dict(a), dict(b)) for a, b in zip(ours.pop("fields"), theirs.pop("fields"), strict=True)]
+    out: list[Any] = [] if list(ours.items()) == list(theirs.items()) else [(ours, theirs)]
+    for mine, other in fields:
+        if mine["field"] == "source":
+            mine["fields"] = mine["fields"][:-2]
+        if mine["field"] in ("before", "after"):
+            inner = list(zip(mine.pop("fields"), other.pop("fields"), strict=True))
+            out += [(a, b) for a, b in inner if a != [p for p in b if p[0] != "default"] and not _width(a, b)]
+        if list(mine.items()) != list(other.items()):
+            out.append((mine, other))
+    return out
+
+
+def _width(ours: Any, theirs: Any) -> bool:
+    """The connector propagates display widths of types whose length the vocabulary does not keep (YEAR, CHAR …)."""
+    kept = [dict(x) for x in (ours, theirs)]
+    for one in kept:
+        one["parameters"] = {k: v for k, v in one.get("parameters", []) if not k.endswith(("length", "scale", "type"))}
+    return any("source.column" in k for k in kept[0]["parameters"]) and kept[0] == kept[1]
+
+
+# ---------------------------------------------------------------------------------- by hand
+WIDE_TABLE = table(column("v", "varchar", nullable=False), column("n", "bigint", unsigned=True))
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    assert message.value is not None
+    return dict(json.loads(message.value)["payload"])
+
+
+def test_envelope_has_every_field_always() -> None:
+    pair = Pair("debezium-mysql")
+    message = pair.write(change(WIDE_TABLE, {"v": "a", "n": None}))
+    assert list(_payload(message)) == [
+        "before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns",
+    ]  # fmt: skip
+    assert _payload(message)["before"] is None
+    source = _payload(message)["source"]
+    assert source["file"] == f"tidb.{COMMIT_TS >> 18}"
+    assert source["ts_ms"] == COMMIT_TS >> 18
+    assert source["commit_ts"] == COMMIT_TS
+    assert (source["connector"], source["db"], source["table"], source["snapshot"]) == ("mysql", "shop", "t", "false")
+
+
+def test_positions_order_a_tables_changes() -> None:
+    """Hudi orders by the number after the last dot of file, then by pos."""
+    encoder = Pair("debezium-mysql").encoder
+    places = []
+    for commit_ts, offset in [(COMMIT_TS, 7), (COMMIT_TS, 8), (COMMIT_TS + 1, 9), (COMMIT_TS + (1 << 18), 10)]:
+        [message] = encoder.encode(
+            change(WIDE_TABLE, {"v": "a", "n": None}, commit_ts=commit_ts), replace(ORIGIN, offset=offset)
+        )
+        source = _payload(message)["source"]
+        places.append((int(source["file"].rpartition(".")[2]), source["pos"]))
+    assert places == sorted(set(places))
+
+
+def test_key_is_written_in_index_order() -> None:
+    made = Table(
+        WIDE_TABLE.id,
+        (
+            replace(WIDE_TABLE.columns[0]),
+            column("b", "int", nullable=False, primary_key=True, handle_key=True),
+        ),
+        (Index("PRIMARY", ("b", "id"), unique=True),),
+    )
+    message = Pair("debezium-mysql").write(change(made, {"b": "2"}))
+    assert message.key is not None
+    assert list(json.loads(message.key)["payload"]) == ["b", "id"]
+
+
+@pytest.mark.parametrize("tombstones", [True, False])
+def test_tombstones(tombstones: bool) -> None:
+    encoder = Pair("debezium-mysql", tombstones_on_delete=tombstones).encoder
+    written = encoder.encode(change(WIDE_TABLE, None, {"v": "a", "n": "1"}), ORIGIN)
+    assert [m.value is None for m in written] == [False, True][: 1 + tombstones]
+    assert len({m.key for m in written}) == 1
+    keyless = Table(WIDE_TABLE.id, tuple(replace(c, handle_key=False, primary_key=False) for c in WIDE_TABLE.columns))
+    [alone] = encoder.encode(change(keyless, None, {"v": "a", "n": "1"}), ORIGIN)
+    assert alone.key is None
+
+
+def test_ddl_and_watermarks_do_not_go_among_rows() -> None:
+    encoder = Pair("debezium-mysql").encoder
+    truncate = DdlEvent("open", "shop", "t", COMMIT_TS, 11, "TRUNCATE TABLE t")
+    assert encoder.encode(truncate, ORIGIN) == []
+    assert encoder.encode(DdlEvent("open", "shop", "t", COMMIT_TS, 5, "ALTER TABLE t ADD c INT"), ORIGIN) == []
+    assert encoder.encode(Watermark("open", COMMIT_TS), ORIGIN) == []
+    asked = _registry_side(Registry(), Tables(WIDE_TABLE), skipped_operations="none").encoder()
+    [message] = asked.encode(truncate, ORIGIN)
+    assert {k: v for k, v in _payload(message).items() if k in ("op", "before", "after")} == {
+        "before": None, "after": None, "op": "t",
+    }  # fmt: skip
+    [again] = connector.side().decoder().decode(message)
+    assert isinstance(again, DdlEvent)
+    assert (again.ddl_type, again.db, again.table, again.commit_ts) == (11, "shop", "t", COMMIT_TS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "options", "flag"),
+    [
+        ("bigint", "18446744073709551615", {}, "unsigned_wrapped"),
+        ("decimal", "1234567890123456.78", {"decimal_handling_mode": "double"}, "lossy_decimal"),
+        ("date", "2023-00-15", {}, "zero_date"),
+        ("datetime", "0001-01-01 00:00:00.000001", {}, "year_adjusted"),
+        ("datetime", "2023-11-30 12:34:56.123456", {"time_precision_mode": "connect"}, "fraction_cut"),
+        ("time", "12:34:56.123456", {"time_precision_mode": "connect"}, "fraction_cut"),
+        ("varchar", b"\xff", {}, "invalid_utf8"),
+    ],
+)
+def test_what_a_form_can_not_hold(kind: str, value: Any, options: dict[str, Any], flag: str) -> None:
+    """Refused by default, flagged where that is asked for (types.md §4 rows 1, 4, 7, 9)."""
+    made = table(column("c", kind, unsigned=kind == "bigint", length=18, scale=2 if kind == "decimal" else 6))
+    error = Pair("debezium-mysql", **options).refusal(change(made, {"c": value}))
+    assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
+    event = change(made, {"c": value})
+    Pair("debezium-mysql", **options, on_lossy="flag").write(event)
+    assert event.flags == [f"{flag}:c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "mode"),
+    [
+        ("time", "-00:00:01", "connect"),
+        ("time", "24:00:00", "isostring"),
+        ("datetime", "1500-01-01 00:00:00", "nanoseconds"),
+    ],
+)
+def test_times_without_any_form_are_always_refused(kind: str, value: str, mode: str) -> None:
+    """Types.md §4 rows 7 and 8: the connector writes NULL, or stops."""
+    made = table(column("c", kind, scale=0))
+    for on_lossy in ("error", "flag"):
+        error = Pair("debezium-mysql", time_precision_mode=mode, on_lossy=on_lossy).refusal(change(made, {"c": value}))
+        assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
+
+
+def test_null_in_a_not_null_column_is_refused() -> None:
+    error = Pair("debezium-mysql").refusal(change(WIDE_TABLE, {"v": None, "n": None}))
+    assert (error.code, error.fields["column"]) == ("INVALID_VALUE", "v")
+
+
+def test_a_key_only_delete_declares_the_rest_optional() -> None:
+    event = change(WIDE_TABLE, None, {}, key_only=True)
+    written = Pair("debezium-mysql").encoder.encode(event, ORIGIN)
+    assert event.flags == ["key_only_delete"]
+    assert _payload(written[0])["before"] == {"id": 1, "v": None, "n": None}
+
+
+def test_a_type_that_is_not_certain_is_refused() -> None:
+    with pytest.raises(WireError, match="--ddl"):
+        Pair("debezium-mysql").write(change(table(column("n", "int", vague="SMALLINT or INT")), {"n": "1"}))
