@@ -32,7 +32,7 @@ MODES: dict[str, dict[str, Any]] = {
     "time_connect": {"time_precision_mode": "connect"},
     "time_microseconds": {"time_precision_mode": "microseconds"},
 }
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "decimal_handling_mode": "precise",
     "time_precision_mode": "adaptive_time_microseconds",
     "binary_handling_mode": "bytes",
