@@ -126,7 +126,8 @@ def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -
         return FileSchemas.read(Path(schemas))
     if schemas is not None:
         return schemas
-    if not format_named(format).needs_schemas:
+    found = format_named(format)
+    if not found.needs_schemas and not (found.takes_schemas and registry):
         return FileSchemas([])
     if registry is None:
         raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")

@@ -18,7 +18,7 @@ FORMATS: dict[str, Format] = {
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
         Format("debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True),
-        Format("debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC"),
+        Format("debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", takes_schemas=True),
     )
 }
 

@@ -47,13 +47,17 @@ class BatchEncoder(Encoder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option)."""
+    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
+
+    takes_schemas: it may use a registry where one is given, and does without where its messages are JSON.
+    """
 
     name: str
     decoder: Callable[[Context], Decoder]
     encoder: Callable[[Context], Encoder]
     zone: str | None = None
     needs_schemas: bool = False
+    takes_schemas: bool = False
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:

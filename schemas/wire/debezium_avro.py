@@ -66,7 +66,11 @@ class _Record:
     write: avro_schema.Writer
 
     def framed(self, value: Mapping[str, Any]) -> bytes:
-        return frame(self.id, self.write(value))
+        """WireError INVALID_VALUE for a value that the schema does not take."""
+        try:
+            return frame(self.id, self.write(value))
+        except ValueError as error:
+            raise WireError("INVALID_VALUE", column="*", details=f"no value of its Avro type: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ class _Known:
 
 
 class _Recent:
-    """The schemas of the last messages, the newest first. Their texts are compared, not parsed."""
+    """The schemas of the last messages. Their texts are compared, not parsed; few and small ones are kept."""
 
     def __init__(self) -> None:
         self._found: list[_Known] = []
@@ -168,13 +168,14 @@ class _Recent:
         return None
 
     def add(self, text: str, schema: dict[str, Any]) -> None:
-        if text.startswith(_SCHEMA):
-            end = json_exact.decode_from(text, len(_SCHEMA))[1]
-            if text.startswith(_PAYLOAD, end):
-                self._found = [_Known(text[: end + len(_PAYLOAD)], schema), *self._found[:_MOST_RECENT]]
+        if not text.startswith(_SCHEMA):
+            return
+        end = json_exact.decode_from(text, len(_SCHEMA))[1]
+        if end < _LARGEST and text.startswith(_PAYLOAD, end):
+            self._found = [_Known(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
 
 
-_MOST_RECENT = 64
+_MOST_RECENT, _LARGEST = 64, 1 << 18
 _SCHEMA, _PAYLOAD = '{"schema":', ',"payload":'
 
 

@@ -30,8 +30,9 @@ class Dialect:
 
     column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
     null_images: column, schema default → values that NULL may have been written as; default_images: the same from a
-    definition. connector: Debezium's own, which sends generated columns' values (the bridge leaves them out), says no
-    commit_ts, and loses NULL to no other default than the schema's.
+    definition. fits: whether a definition's column can be the field's, for Debezium's own connector (`connector`): it
+    says no commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out;
+    and it loses NULL to no other default than the schema's.
     """
 
     format: str
@@ -39,7 +40,11 @@ class Dialect:
     reader: Callable[[Column, Mapping[str, Any] | None], Read]
     null_images: Callable[[Column, Any], tuple[Any, ...]]
     default_images: Callable[[Column], tuple[Any, ...]]
-    connector: bool = False
+    fits: Callable[[Column, Mapping[str, Any]], bool] | None = None
+
+    @property
+    def connector(self) -> bool:
+        return self.fits is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,19 @@ class RowReader:
         known = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if known not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            if self._dialect.connector and version and not set(names) <= set(version.table.by_name):
-                version = None  # no commit_ts tells which version is meant, and this one it is not
+            if version is not None and not _fits(self._dialect, version.table, shape, names):
+                version = None
             self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
         return self._layouts[known]
+
+
+def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
+    """Whether a version can be the one that the message was written with; TiCDC's commit_ts leaves no doubt."""
+    if dialect.fits is None:
+        return True
+    fields = shape.fields if shape else {}
+    known = table.by_name
+    return all(n in known and (n not in fields or dialect.fits(known[n], fields[n])) for n in names)
 
 
 def _shape(dialect: Dialect, schema: Mapping[str, Any]) -> _Shape:

@@ -1,4 +1,4 @@
-"""Columns of Debezium's MySQL connector: Connect schema → column, payload → plain value, in every handling mode.
+"""Values of Debezium's MySQL connector: payload → plain value, in every handling mode.
 
 Sources: types.md §1 and §4, measured with Debezium 3.6.1; Debezium's documentation of the MySQL connector, "Data type
 mappings". A semantic type name says how a value is written. Where there is none, or no schema at all, the options say
@@ -20,128 +20,25 @@ from schemas.errors import WireError
 from schemas.options import Options
 from schemas.publish.debezium_mysql import temporal_name
 from schemas.table import Column, Value
-from schemas.types import BY_CONNECT, BY_NAME, Kind
+from schemas.types import BY_NAME, Kind
 from schemas.wire import debezium_fields as fields
-from schemas.wire.connect import DECIMAL
 from schemas.wire.debezium_reader import Dialect, Read, utf8_or_bytes
+from schemas.wire.mysql_columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
 
-_TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
-_SOURCE = "__debezium.source.column."
-_GEOMETRY = "GEOMETRY, which TiDB does not have"
-_OPEN_BINARY = "a character type, or a binary one as text"
-
-# Semantic name → (type, fraction digits where the name says how many at most).
-_SEMANTIC: dict[str, tuple[str, int | None]] = {
-    DECIMAL: ("decimal", None),
-    _DATA + "Bits": ("bit", None),
-    _DATA + "Enum": ("enum", None),
-    _DATA + "EnumSet": ("set", None),
-    _DATA + "Json": ("json", None),
-    _DATA + "FloatVector": ("vector", None),
-    _DATA + "TiDBVectorFloat32": ("vector", None),
-    **dict.fromkeys((_TIME + "Date", _TIME + "IsoDate", _CONNECT + "Date"), ("date", None)),
-    _TIME + "Timestamp": ("datetime", 3),
-    _CONNECT + "Timestamp": ("datetime", None),
-    **dict.fromkeys((_TIME + "MicroTimestamp", _TIME + "NanoTimestamp"), ("datetime", 6)),
-    _TIME + "IsoTimestamp": ("datetime", None),
-    _TIME + "ZonedTimestamp": ("timestamp", None),
-    **dict.fromkeys(
-        (_CONNECT + "Time", *(_TIME + t for t in ("Time", "MicroTime", "NanoTime", "IsoTime"))), ("time", None)
-    ),
-    _TIME + "Year": ("year", None),
-}
-_ALIASES = {"integer": "int", "numeric": "decimal", "fixed": "decimal", "dec": "decimal", "real": "double",
-            "bool": "tinyint", "boolean": "tinyint"}  # fmt: skip
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def dialect(options: Options) -> Dialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
     return Dialect(
-        "debezium-mysql", column_of_field, partial(reader, options), fields.null_images, fields.default_images, True
+        "debezium-mysql", column_of_field, partial(reader, options), fields.null_images, fields.default_images, fits
     )
 
 
-# ---------------------------------------------------------------------------------- Connect schema → column
 def column_of_field(field: Mapping[str, Any]) -> Column:
-    """A field of a row's schema → column. KeyError or ValueError for what the connector does not write."""
-    name, connect, semantic = field["field"], field["type"], field.get("name", "")
-    parameters = field.get("parameters") or {}
-    column = Column(name, BY_NAME["text"], nullable=bool(field["optional"]))
-    if semantic.startswith(_DATA + "geometry."):
-        return replace(column, vague=_GEOMETRY)
-    column = _propagated(column, connect, parameters) or _guessed(column, connect, semantic, parameters)
-    if "default" in field:
-        column = replace(column, has_default=True, default=_default(column, field))
-    return column
-
-
-def _guessed(column: Column, connect: str, semantic: str, parameters: Mapping[str, str]) -> Column:
-    """From Connect's type and the semantic name: what they leave open is `vague`."""
-    if semantic:
-        if semantic not in _SEMANTIC:
-            raise ValueError(f"column {column.name!r} has the unknown type {semantic[:80]!r}")
-        type_, scale = _SEMANTIC[semantic]
-        column = replace(column, type=BY_NAME[type_], scale=scale)
-    elif connect == "bytes":
-        column = replace(column, type=BY_NAME["blob"])
-    elif connect in BY_CONNECT:
-        found, vague = BY_CONNECT[connect]
-        column = replace(column, type=found, vague=vague)
-    else:
-        raise ValueError(f"column {column.name!r} has the unknown type {connect!r}")
-    if semantic == DECIMAL:
-        precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
-        vague = "DECIMAL(20,0) or BIGINT UNSIGNED" if (precision, scale) == (20, 0) else ""
-        return replace(column, length=precision, scale=scale, vague=vague)
-    if column.type.kind is Kind.BIT:
-        return replace(column, length=1 if connect == "boolean" else int(parameters["length"]))
-    if "allowed" in parameters:
-        return replace(column, elements=split_allowed(parameters["allowed"], column.type.kind is Kind.ENUM))
-    return column
-
-
-def _propagated(column: Column, connect: str, parameters: Mapping[str, str]) -> Column | None:
-    """From `column.propagate.source.type`: the exact type. None where it is not told, or not one of TiDB's."""
-    words = parameters.get(_SOURCE + "type", "").lower().split()
-    name = _ALIASES.get(words[0], words[0]) if words else ""
-    length, scale = (
-        int(parameters[_SOURCE + key]) if _SOURCE + key in parameters else None for key in ("length", "scale")
-    )
-    if name == "float" and connect == "double" and scale is None:
-        name = "double"  # FLOAT(25..53)
-    if name not in BY_NAME:
-        return None
-    column = replace(column, type=BY_NAME[name], length=length, scale=scale, unsigned="unsigned" in words)
-    kind = column.type.kind
-    if kind in _TEMPORAL:
-        return replace(column, length=None, scale=length or 0)
-    if kind is Kind.DECIMAL:
-        return replace(column, scale=scale or 0)
-    if kind is Kind.BIT:
-        return replace(column, length=length or 1)
-    if "allowed" in parameters:
-        column = replace(column, elements=split_allowed(parameters["allowed"], kind is Kind.ENUM))
-    return replace(column, zerofill="zerofill" in words)
-
-
-def split_allowed(allowed: str, escaped: bool) -> tuple[str, ...]:
-    """Debezium's `allowed` list → elements. An ENUM's escapes `,` and `\\` by a backslash, a SET's nothing."""
-    if not escaped:
-        return tuple(allowed.split(","))
-    elements, current, after = [], "", False
-    for char in allowed:
-        if after:
-            current, after = current + char, False
-        elif char == "\\":
-            after = True
-        elif char == ",":
-            elements.append(current)
-            current = ""
-        else:
-            current += char
-    return (*elements, current)
+    """A field of a row's schema → column, with its default. KeyError or ValueError."""
+    column = column_of(field)
+    return replace(column, has_default=True, default=_default(column, field)) if "default" in field else column
 
 
 def _default(column: Column, field: Mapping[str, Any]) -> Value:
@@ -162,7 +59,7 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
 
     WireError TYPE_UNKNOWN where the options must say how the column is written.
     """
-    if column.vague == _GEOMETRY:
+    if column.vague == GEOMETRY:
         return partial(_refused, column)
     kind = column.type.kind
     semantic = _semantic_of(options, column) if field is None else field.get("name", "")
@@ -186,9 +83,9 @@ def _semantic_of(options: Options, column: Column) -> str:
     """The semantic name of a temporal column without schema: what `time_precision_mode` makes of it."""
     kind, mode = column.type.kind, options.time_precision_mode
     if kind is Kind.TIMESTAMP:
-        return _TIME + "ZonedTimestamp"
+        return TIME + "ZonedTimestamp"
     if kind is Kind.DATE:
-        return _TIME + ("IsoDate" if mode == "isostring" else "Date")
+        return TIME + ("IsoDate" if mode == "isostring" else "Date")
     if kind not in (Kind.DATETIME, Kind.TIME):
         return ""
     if mode == "auto":
@@ -198,7 +95,7 @@ def _semantic_of(options: Options, column: Column) -> str:
 
 
 def _refused(column: Column, _value: Any) -> tuple[Value, str]:
-    raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {_GEOMETRY}: leave the column out")
+    raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {GEOMETRY}: leave the column out")
 
 
 def _text(value: Any) -> str:
@@ -332,12 +229,10 @@ def _open_text(mode: str, value: Any) -> tuple[Value, str]:
 def _enum(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
     plain = _ESCAPED.sub(r"\1", text)
-    if text == plain or not column.elements:
+    if text == plain or plain not in column.elements:
         return text, ""
     # Values read from the binlog are escaped as the list is, those of a snapshot are not (types.md §1).
-    if plain in column.elements:
-        return plain, "enum_escape_unknown" if text in column.elements else ""
-    return text, ""
+    return (text, "enum_escape_unknown") if text in column.elements else (plain, "")
 
 
 def _vector(_column: Column, value: Any) -> tuple[Value, str]:
@@ -368,7 +263,7 @@ def _digits(column: Column, semantic: str) -> int | None:
     """Fraction digits of the text: the column's; else all that the form can have (None: as it is written)."""
     if column.scale is not None or ".Iso" in semantic:
         return column.scale
-    return 3 if semantic.startswith(_CONNECT) or semantic == _TIME + "Time" else 6
+    return 3 if semantic.startswith(CONNECT) or semantic == TIME + "Time" else 6
 
 
 def _zulu(value: Any) -> str:
@@ -403,7 +298,7 @@ def _micros(semantic: str, value: Any) -> int:
 def _cut(column: Column, semantic: str) -> str:
     """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
     known = column.scale is not None and column.scale <= 3
-    return "" if known or not semantic.startswith(_CONNECT) else "fraction_cut"
+    return "" if known or not semantic.startswith(CONNECT) else "fraction_cut"
 
 
 def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
@@ -438,7 +333,7 @@ def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
 _Temporal = Callable[[Column, str, Any], tuple[Value, str]]
 _FUNCTIONS: dict[str, _Temporal] = {"date": _date, "datetime": _datetime, "timestamp": _timestamp, "time": _time}
 _TEMPORALS: dict[Kind, dict[str, _Temporal]] = {
-    BY_NAME[name].kind: {s: function for s, (type_, _) in _SEMANTIC.items() if type_ == name}
+    BY_NAME[name].kind: {s: function for s, (type_, _) in SEMANTIC.items() if type_ == name}
     for name, function in _FUNCTIONS.items()
 }
 _READERS: dict[Kind, _Reader] = {

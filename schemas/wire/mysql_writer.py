@@ -74,11 +74,7 @@ class MysqlEncoder:
         known = frozenset(event.before or ()) if event.key_only else None
         plan = self._plan(event.table, event.key, known, origin.topic)
         before, after = (None if row is None else plan.row(row, event) for row in (event.before, event.after))
-        commit_ts = commit_ts_of(event, origin)
-        if commit_ts is None:
-            event.flag("commit_ts_unknown")
-        snapshot = "true" if event.op == "r" else "false"
-        source = self._source(event.table.id, event, commit_ts, origin, snapshot)
+        source = self._row_source(event, origin)
         payload = {
             "before": None if event.op in ("c", "r") else before,
             "after": None if event.op == "d" else after,
@@ -98,17 +94,23 @@ class MysqlEncoder:
             details = f"the columns of {id_} are not known; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
-        source = self._source(id_, event, event.commit_ts, origin, "false")
+        source = _carried(event) or self._source(id_, event, event.commit_ts, origin, "false")
         payload = {"before": None, "after": None, **self._tail(event, source, "t")}
         return replace(origin, key=None, value=plan.value(payload))
 
     # ------------------------------------------------------------------------------ the blocks around the row
+    def _row_source(self, event: RowChange, origin: Message) -> dict[str, Any]:
+        carried = _carried(event)
+        if carried is not None:
+            return carried
+        commit_ts = commit_ts_of(event, origin)
+        if commit_ts is None:
+            event.flag("commit_ts_unknown")
+        return self._source(event.table.id, event, commit_ts, origin, "true" if event.op == "r" else "false")
+
     def _source(
         self, id_: TableId, event: RowChange | DdlEvent, commit_ts: int | None, origin: Message, snapshot: str
     ) -> dict[str, Any]:
-        carried = event.extra.get("source") if event.format == NAME else None
-        if isinstance(carried, dict):
-            return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
         options = self._options
         ms = tso_physical_ms(commit_ts or 0)
         order = ((commit_ts or 0) & ((1 << 18) - 1)) << _OFFSETS | (origin.offset or 0) & ((1 << _OFFSETS) - 1)
@@ -123,7 +125,7 @@ class MysqlEncoder:
     @staticmethod
     def _tail(event: RowChange | DdlEvent, source: dict[str, Any], op: str) -> dict[str, Any]:
         extra = event.extra if event.format in _CARRIED else {}
-        ms = extra.get("ts_ms") or source["ts_ms"]
+        ms = next((t for t in (extra.get("ts_ms"), source.get("ts_ms")) if isinstance(t, int)), 0)
         return {
             "source": source, "transaction": extra.get("transaction"), "op": op, "ts_ms": ms,
             "ts_us": extra.get("ts_us") or ms * 1000, "ts_ns": extra.get("ts_ns") or ms * 1_000_000,
@@ -186,6 +188,14 @@ class MysqlEncoder:
                 ) from error
 
         return framed
+
+
+def _carried(event: RowChange | DdlEvent) -> dict[str, Any] | None:
+    """The source block of an event that was a connector's message; ours follows it with two fields."""
+    carried = event.extra.get("source") if event.format == NAME else None
+    if not isinstance(carried, dict):
+        return None
+    return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
 
 
 def _compact(value: Any) -> str:
