@@ -18,6 +18,7 @@ from schemas.table import Column, TableId, TableVersion, Value
 from schemas.types import Kind
 from schemas.values import shift_zone
 from spark_jobs.codec import decode_one
+from spark_jobs.summary import Summary
 from tests.support import connector
 from tests.support.connector import ByName
 
@@ -273,10 +274,12 @@ def test_without_schema_the_options_must_say() -> None:
 
 
 def test_tombstones_truncations_and_schema_changes() -> None:
-    decoder = connector.side().decoder()
+    decoder, summary = connector.side().decoder(), Summary()
     results = [(m, decode_one(decoder, m)) for m in connector.json_messages("skipped_none")]
     for message, result in results:
         assert result.skipped == (["tombstone"] if message.value is None else [])
+        summary.count(result)
+    assert "skipped tombstone 6" in summary.lines()
     ddl = [e for _, r in results for e in r.events if isinstance(e, DdlEvent)]
     [truncate] = [e for e in ddl if e.extra.get("op") == "t"]
     assert (truncate.ddl_type, truncate.query, truncate.table) == (11, "TRUNCATE TABLE `dbz`.`nopk`", "nopk")

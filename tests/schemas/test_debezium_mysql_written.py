@@ -343,6 +343,37 @@ def test_times_without_any_form_are_always_refused(kind: str, value: str, mode: 
         assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
 
 
+MODES = ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds")
+TIMES = table(
+    *(column(f"{kind}{fsp}", kind, scale=fsp) for kind in ("datetime", "timestamp", "time") for fsp in (0, 3, 6)),
+    column("d", "date"),
+)
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["schema", "bare"])
+@pytest.mark.parametrize("mode", MODES)
+def test_times_in_every_mode(mode: str, bare: bool) -> None:
+    """connect cuts at the millisecond, and says so; every other mode gives back what it was given."""
+    fraction = "123456" if mode != "connect" else "123000"
+    row: dict[str, Any] = {
+        c.name: _cut(f"{'' if c.type.name == 'time' else '2023-11-30 '}12:34:56.{fraction}", c.scale or 0)
+        for c in TIMES.columns[1:-1]
+    }
+    row["d"] = "2023-11-30"
+    there = Pair("debezium-mysql", time_precision_mode=mode, debezium_disable_schema=bare)
+    back = connector.side(tables=ByName({TIMES.id: Tables(TIMES).version}), time_precision_mode=mode).decoder()
+    [again] = back.decode(there.write(change(TIMES, row)))
+    assert isinstance(again, RowChange)
+    assert again.after == {"id": "1", **row}
+    wanted = [f"fraction_cut:{c}" for c in ("datetime6", "time6")] if mode == "connect" else []
+    assert again.flags == wanted
+
+
+def _cut(text: str, fsp: int) -> str:
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction[:fsp]}" if fsp else whole
+
+
 def test_null_in_a_not_null_column_is_refused() -> None:
     error = Pair("debezium-mysql").refusal(change(WIDE_TABLE, {"v": None, "n": None}))
     assert (error.code, error.fields["column"]) == ("INVALID_VALUE", "v")
