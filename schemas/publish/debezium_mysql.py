@@ -1,11 +1,11 @@
 """Table → the Kafka Connect schemas of Debezium's MySQL connector 3.6 (types.md §2, §5, §7; Debezium's documentation).
 
-Columns have no defaults here: Connect's converters would put them where the row has NULL (types.md §2).
+Only NOT NULL columns have their defaults here: Connect's converters put a default where the row has NULL (types.md §2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,13 +54,18 @@ def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str,
     return {"type": "struct", "fields": fields, "optional": False, "name": prefix(table, options) + ".Key"}
 
 
-def value_schema(table: Table, options: Options, known: frozenset[str] | None = None) -> dict[str, Any]:
-    """Schema of a row's envelope. `known`: the columns that a key-only delete has; others may be NULL there."""
+def value_schema(
+    table: Table, options: Options, defaults: Mapping[str, Any], known: frozenset[str] | None = None
+) -> dict[str, Any]:
+    """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
+
+    known: the columns that a key-only delete has; others may be NULL there.
+    """
     name = prefix(table, options)
     columns = [c for c in table.columns if not c.virtual]
     if known is not None:
         columns = [c if c.name in known else replace(c, nullable=True) for c in columns]
-    fields = [field(c, options) for c in columns]
+    fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
     sides = (
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
         for side in ("before", "after")
@@ -96,11 +101,16 @@ def field(column: Column, options: Options) -> dict[str, Any]:
             out["version"] = 1
     if options.column_propagate_source_type:
         parameters = {**parameters, **_source_type(column)}
-    if parameters:
-        out["parameters"] = parameters
     if column.comment:
         out["doc"] = column.comment
+    if parameters:
+        out["parameters"] = parameters
     return {**out, "field": column.name}
+
+
+def _with_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
+    name = field.pop("field")
+    return {**field, "field": name} if default is None else {**field, "default": default, "field": name}
 
 
 def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:

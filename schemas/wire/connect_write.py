@@ -18,7 +18,7 @@ from schemas.codec.avro import decimal_size
 from schemas.errors import LossyError, WireError
 from schemas.event import Row, RowChange
 from schemas.options import Options
-from schemas.table import Column, Value
+from schemas.table import Column, Table, TableId, Value
 from schemas.types import Kind
 
 RowValues = Callable[[Row, RowChange], dict[str, Any]]
@@ -68,6 +68,12 @@ def row_values(
         return {column.name: _cell(column, one, required, row, event) for column, one in cells}
 
     return write
+
+
+def plain_writer(form: Form) -> Callable[[Any], Any]:
+    """Writer of one value that is of no event, such as a column's default. LossyError, ValueError."""
+    nothing = RowChange("", Table(TableId("", ""), ()), "c", None, None, None, (), "UTC")
+    return lambda value: _WRITERS[form.column.type.kind](form, value, nothing)
 
 
 def refuse_rounded(event: RowChange, options: Options) -> None:

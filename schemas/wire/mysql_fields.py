@@ -67,6 +67,10 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
         read = _TEMPORALS[kind].get(semantic)
         if read is None:
             raise ValueError(f"column {column.name!r}: {column.type.name} as {semantic or 'a plain value'!r}")
+        if kind is Kind.TIMESTAMP and field is not None:  # the schema's default counts: the connector shifts no zone
+            default = field.get("default")
+            plain = str(default).removesuffix("Z").replace("T", " ") if default is not None else None
+            column = replace(column, has_default=plain is not None, default=plain)
         return partial(read, column, semantic)
     connect = field["type"] if field is not None else ""
     if kind is Kind.BINARY:
@@ -317,8 +321,7 @@ def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
     if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value (types.md §4 row 5)
         return _padded(values.ZERO_TIMESTAMP, column.scale), ""
     # In a NOT NULL column the connector writes the default for the zero value.
-    is_default = not column.nullable and column.has_default and text == column.default
-    return _padded(text, column.scale), _ambiguous(column, is_default)
+    return _padded(text, column.scale), _ambiguous(column, column.has_default and text == column.default)
 
 
 def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:

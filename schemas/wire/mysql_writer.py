@@ -18,9 +18,11 @@ from schemas.errors import WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, tso_physical_ms
 from schemas.publish import connect_avro
 from schemas.publish import debezium_mysql as publish
-from schemas.table import Table, TableId
+from schemas.publish.debezium import is_clock
+from schemas.table import Column, Table, TableId
+from schemas.types import Kind
 from schemas.wire.base import Context, commit_ts_of
-from schemas.wire.connect_write import RowValues, refuse_rounded, row_values
+from schemas.wire.connect_write import Form, RowValues, plain_writer, refuse_rounded, row_values
 from schemas.wire.framing import frame
 
 NAME = "debezium-mysql"
@@ -148,23 +150,34 @@ class MysqlEncoder:
         columns = tuple(c for c in table.columns if not c.virtual)
         told = options.column_propagate_source_type
         avro = options.encoding_format == "avro"
-        row = row_values(
-            columns,
-            lambda c: publish.connect_type(c, options)[:2],
-            options,
-            signed64="told" if told else "lost",
-            raw_text=False,
-            required=True,
-            binary=options.binary_handling_mode,
-        )
+        settings = {
+            "signed64": "told" if told else "lost", "raw_text": False, "binary": options.binary_handling_mode,
+        }  # fmt: skip
+        row = row_values(columns, lambda c: publish.connect_type(c, options)[:2], options, required=True, **settings)
+        defaults = {c.name: self._default(c, settings) for c in columns if not c.nullable and c.default is not None}
         serialise = self._avro if avro else self._json
         key_schema = publish.key_schema(table, keys, options) if keys else None
         return _Plan(
             keys,
             row,
             None if key_schema is None else serialise(key_schema, f"{topic}-key"),
-            serialise(publish.value_schema(table, options, known), f"{topic}-value"),
+            serialise(publish.value_schema(table, options, defaults, known), f"{topic}-value"),
         )
+
+    def _default(self, column: Column, settings: dict[str, Any]) -> Any:
+        """A NOT NULL column's default as JSON has it; None for an expression, or where the form can't hold it.
+
+        A TIMESTAMP's is left out: a reader would take the value for a zero date (types.md §2).
+        """
+        if column.default_is_expr or is_clock(column.default) or column.type.kind is Kind.TIMESTAMP:
+            return None
+        connect = publish.connect_type(column, self._options)[:2]
+        form = Form(column, *connect, lossy=False, **settings)
+        try:
+            value = plain_writer(form)(column.default)
+        except (WireError, ValueError, TypeError, AttributeError):
+            return None
+        return values.base64_text(value) if isinstance(value, bytes) else value
 
     def _json(self, schema: dict[str, Any], _subject: str) -> Serialise:
         if self._options.debezium_disable_schema:

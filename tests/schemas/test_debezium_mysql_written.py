@@ -237,6 +237,31 @@ def _payload(message: Message) -> dict[str, Any]:
     return dict(json.loads(message.value)["payload"])
 
 
+def test_only_not_null_columns_have_their_defaults() -> None:
+    """A converter would put a nullable column's default in NULL's place; a NOT NULL one's lets readers evolve."""
+    columns = [
+        column("i", "int", default="7", has_default=True),
+        column("dec", "decimal", length=12, scale=4, default="1.5", has_default=True),
+        column("b", "bit", length=10, default=b"\x02\x01", has_default=True),
+        column("vb", "varbinary", default=b"\x01\x02", has_default=True),
+        column("d", "date", default="2020-01-02", has_default=True),
+        column("z", "date", default="0000-00-00", has_default=True),
+        column("now", "datetime", scale=0, default="CURRENT_TIMESTAMP", has_default=True, default_is_expr=True),
+        column("ts", "timestamp", scale=0, default="2020-01-02 03:04:05", has_default=True),
+        column("u", "bigint", unsigned=True, default="18446744073709551615", has_default=True),
+    ]
+    wanted = {"i": 7, "dec": "Opg=", "b": "AQI=", "vb": "AQI=", "d": 18263}
+    for nullable in (True, False):
+        made = table(*(replace(c, nullable=nullable) for c in columns))
+        row = {c.name: c.default for c in columns} | {"now": "2020-01-02 03:04:05", "u": "1", "z": "2020-01-02"}
+        schema = dict(json.loads(Pair("debezium-mysql").write(change(made, row)).value or b""))["schema"]
+        found = {f["field"]: f["default"] for f in schema["fields"][1]["fields"] if "default" in f}
+        assert found == ({} if nullable else wanted)
+        again = Pair("debezium-mysql", Tables(made), encoding_format="avro").through(change(made, row))
+        assert again.after == {"id": "1", **row, "dec": "1.5000"}
+        assert again.flags == []
+
+
 def test_envelope_has_every_field_always() -> None:
     pair = Pair("debezium-mysql")
     message = pair.write(change(WIDE_TABLE, {"v": "a", "n": None}))
