@@ -132,13 +132,34 @@ Number = Callable[[Any], Any]
 
 
 def reader(of: Type, number: Number) -> binary.Reader:
-    """Compiled reader: (buffer, position) → (value, next position). `Cut` or ValueError, with the field's name."""
+    """Compiled reader: (buffer, position) → (value, next position). `Cut` or ValueError, with the field's name.
+
+    All arrays of one value together have at most 65,536 items: memory stays in proportion to the buffer.
+    """
+    items = _Items()
+    read = _reader(of, number, items)
+
+    def whole(buffer: bytes, pos: int) -> tuple[Any, int]:
+        items.left = _MOST_ITEMS
+        return read(buffer, pos)
+
+    return whole
+
+
+@dataclass(slots=True)
+class _Items:
+    """How many items of arrays a value may still have."""
+
+    left: int = 0
+
+
+def _reader(of: Type, number: Number, items: _Items) -> binary.Reader:
     if of.kind == "record":
-        return _record_reader(of, number)
+        return _record_reader(of, number, items)
     if of.kind == "union":
-        return _union_reader(of, number)
+        return _union_reader(of, number, items)
     if of.kind == "array":
-        return _array_reader(reader(of.branches[0], number))
+        return _array_reader(_reader(of.branches[0], number, items), items)
     if of.kind == "null":
         return lambda buffer, pos: (None, pos)
     return _primitive_reader(of.kind, number)
@@ -158,8 +179,8 @@ def _primitive_reader(kind: str, number: Number) -> binary.Reader:
     return text if kind == "string" else read if kind in ("bytes", "boolean") else numeric
 
 
-def _record_reader(of: Type, number: Number) -> binary.Reader:
-    fields = tuple((f.label, reader(f.type, number)) for f in of.fields)
+def _record_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+    fields = tuple((f.label, _reader(f.type, number, items)) for f in of.fields)
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
         out: dict[str, Any] = {}
@@ -175,9 +196,9 @@ def _record_reader(of: Type, number: Number) -> binary.Reader:
     return read
 
 
-def _union_reader(of: Type, number: Number) -> binary.Reader:
+def _union_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
     null = 0 if of.branches[0].kind == "null" else 1
-    value = reader(of.present, number)
+    value = _reader(of.present, number, items)
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
         branch, pos = binary.read_long(buffer, pos)
@@ -190,7 +211,7 @@ def _union_reader(of: Type, number: Number) -> binary.Reader:
     return read
 
 
-def _array_reader(item: binary.Reader) -> binary.Reader:
+def _array_reader(item: binary.Reader, items: _Items) -> binary.Reader:
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
         out: list[Any] = []
         while True:
@@ -204,7 +225,8 @@ def _array_reader(item: binary.Reader) -> binary.Reader:
                     raise Cut(f"a block of {size} bytes, {len(buffer) - pos} left")
             if count > len(buffer) - pos:
                 raise Cut(f"{count} items, {len(buffer) - pos} bytes left")
-            if len(out) + count > _MOST_ITEMS:
+            items.left -= count
+            if items.left < 0:
                 raise ValueError(f"more than {_MOST_ITEMS} items")
             for _ in range(count):
                 value, pos = item(buffer, pos)
