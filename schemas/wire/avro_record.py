@@ -89,7 +89,7 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             fields.append(_Field(name, wrap(partial(before.read, where=where)), None))
         elif name in _EXTENSION and isinstance(kind, str):
             read = binary.READERS[kind]
-            fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None))
+            fields.append(_Field(name, wrap(read), bytes.decode if kind == "string" else None))
             extension.append(name)
         else:
             column = _column(name, kind, field, nullable)
