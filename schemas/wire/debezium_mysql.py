@@ -52,10 +52,13 @@ class DebeziumMysqlDecoder:
         if message.key is not None:
             keys = tuple(self._read(message.key, "key")[0] or ())
         try:
-            return [self._event(payload, token, schema, keys)]
+            event = self._event(payload, token, schema, keys)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise _malformed("value", f"not an event of Debezium's MySQL connector: {reason}") from error
+        if isinstance(event, RowChange) and isinstance(token, int):
+            event.schema_id = token
+        return [event]
 
     def _event(
         self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
@@ -109,7 +112,7 @@ class DebeziumMysqlDecoder:
     # ------------------------------------------------------------------------------ bytes → payload
     def _read(self, data: bytes, where: str) -> tuple[dict[str, Any] | None, Hashable, Mapping[str, Any] | None]:
         """(payload or None, what stands for the schema in caches, schema or None)."""
-        if data[:1] == b"\x00":
+        if data[:1] in (b"\x00", b"\x03"):  # Confluent's header, or AWS Glue's: no JSON begins so
             schema_id, pos = unframe(data, where)
             found = self._documents.get(schema_id)
             if found is None:

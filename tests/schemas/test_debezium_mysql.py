@@ -133,7 +133,9 @@ def test_avro_gives_the_same_rows(name: str) -> None:
     """The connector's own converter refused names that Avro does not take."""
     messages, versions, wanted = _case(name, connector.avro_messages(name), without_strange=True)
     binary = {k: v for k, v in MODES.get(name, {}).items() if k == "binary_handling_mode"}
-    _check(name, _rows(messages, ByName({}), name=name, versions=versions, **binary), wanted)
+    rows = _rows(messages, ByName({}), name=name, versions=versions, **binary)
+    assert all(r.schema_id is not None for r in rows)
+    _check(name, rows, wanted)
 
 
 def test_binary_text_that_is_base64_and_hexadecimal_is_not_guessed() -> None:
