@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
 from schemas.wire import FORMATS, format_named
+from schemas.wire.base import Format
 from spark_jobs import explain, jobs
 from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side
@@ -230,8 +231,7 @@ def _transcode(args: argparse.Namespace) -> Summary:
 def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
     known = format_named(args.format)
-    needed = known.needs_schemas or bool(known.uses_schemas and args.registry)
-    schemas = _schemas(args.registry, args.schemas, args.registry_wait, needed)
+    schemas = _schemas(args.registry, args.schemas, args.registry_wait, known)
     given = _options_file(args.from_options)
     zone = args.time_zone or given.pop("time_zone", None)
     zone = zone or _zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
@@ -251,22 +251,21 @@ def write_side(args: argparse.Namespace, read: Side) -> Side:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
-        needed = FORMATS[args.to].needs_schemas
-        schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, needed)
-    elif FORMATS[args.to].needs_schemas and not format_named(args.format).needs_schemas:
-        schemas = _schemas(args.registry, args.schemas, args.registry_wait, True)
+        schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, FORMATS[args.to])
+    elif not format_named(args.format).needs_schemas:
+        schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.to])
     given = _options_file(args.to_options)
     zone = given.pop("time_zone", None) or _zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
     on_lossy = args.on_lossy or given.pop("on_lossy", "error")
     return Side(args.to, schemas, Options.of(given, time_zone=zone, on_lossy=on_lossy))
 
 
-def _schemas(registry: str | None, file: Path | None, wait: str, needed: bool) -> Schemas:
+def _schemas(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
     if file is not None:
         return FileSchemas.read(file)
-    if registry and needed:
+    if registry and (of.needs_schemas or of.uses_schemas):
         return HttpSchemas(registry, _seconds(wait)).check()
-    if needed:
+    if of.needs_schemas:
         raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
     return FileSchemas([])
 

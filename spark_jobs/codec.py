@@ -73,7 +73,7 @@ class Result:
 def decode_one(decoder: Decoder, message: Message, verify_checksum: bool = False) -> Result:
     """Message → its events, or the error."""
     try:
-        result = Result(decoder.decode(message))
+        result = _decoded(decoder, message)
         if verify_checksum:
             _verify(result, message)
         return result
@@ -99,13 +99,19 @@ def place_of(message: Message) -> str:
     return "/".join("-" if part is None else str(part) for part in (message.topic, message.partition, message.offset))
 
 
+def _decoded(decoder: Decoder, message: Message) -> Result:
+    """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
+    events = decoder.decode(message)
+    return Result(events) if events else Result(skipped=["tombstone" if message.value is None else "empty"])
+
+
 def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
     """Message → messages of the other format or the error.
 
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
     """
     try:
-        result = Result(decoder.decode(message))
+        result = _decoded(decoder, message)
         for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
             _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
     except WireError as error:

@@ -10,6 +10,8 @@ from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Context, Decoder, Format, read_only
 from schemas.wire.canal_json import CanalJsonDecoder
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
+from schemas.wire.debezium_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
+from schemas.wire.debezium_mysql import DebeziumMysqlDecoder, DebeziumMysqlEncoder
 from schemas.wire.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
 from schemas.wire.simple import SimpleDecoder
 
@@ -22,6 +24,17 @@ FORMATS: dict[str, Format] = {
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
         Format("simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False),
         Format("canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False),
+        Format(
+            "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True
+        ),
+        Format(
+            "debezium-mysql",
+            DebeziumMysqlDecoder,
+            DebeziumMysqlEncoder,
+            zone="UTC",
+            uses_schemas=True,
+            carries_ddl=True,
+        ),
     )
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from schemas.errors import SetupError, WireError
-from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
+from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
 from schemas.options import Options
 from schemas.ports import ClaimChecks, SchemaSource, TableSource
 
@@ -81,7 +81,7 @@ class Format:
     """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
 
     carries_ddl: DDL events stand between its rows, and their tables can be learned from them.
-    needs_schemas: no message can be read without a registry; uses_schemas: some can't.
+    needs_schemas: no message can be read without a registry; uses_schemas: some can't, those in JSON can.
     writes: it has an encoder.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
@@ -112,9 +112,22 @@ def commit_ts_of(event: RowChange, origin: Message) -> int | None:
     WireError INVALID_VALUE for one that no TiDB gives.
     """
     commit_ts = event.commit_ts
-    if commit_ts is None and origin.timestamp is not None and origin.timestamp > 0:
-        event.flag("synthetic_commit_ts")
-        commit_ts = ms_to_tso(origin.timestamp)
+    if commit_ts is None:
+        commit_ts = _synthetic(event, origin)
+        if commit_ts is not None:
+            event.flag("synthetic_commit_ts")
     if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
         raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
     return commit_ts
+
+
+def _synthetic(event: RowChange, origin: Message) -> int | None:
+    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
+    source = event.extra.get("source")
+    if isinstance(source, dict):
+        ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
+        if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
+            return ms_to_tso(ms) | sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
+    if origin.timestamp is not None and origin.timestamp > 0:
+        return ms_to_tso(origin.timestamp)
+    return None

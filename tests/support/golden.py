@@ -23,7 +23,7 @@ from spark_jobs.messages import read_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "debezium", "open", "open-tiflow")
+FORMATS = ("avro", "debezium", "debezium-avro", "open", "open-tiflow")
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")
