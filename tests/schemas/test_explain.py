@@ -17,9 +17,9 @@ from schemas.wire import FORMATS
 from spark_jobs.cli import main
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.explain import find, render
-from tests.support.golden import GOLDEN, Golden, cases
+from tests.support.golden import Golden, cases
 
-BUILT = [name for name in FORMATS if (GOLDEN / name).is_dir()]
+BUILT = [name for name in FORMATS if cases(name)]
 WIDE = [next(g for g in cases(n) if g.name.startswith("wide.")) for n in BUILT]
 TRACED = ("avro", "debezium", "open", "simple", "canal-json")
 
