@@ -60,6 +60,12 @@ class Cursor:
             self.upper = self.token.upper
         return token
 
+    def back(self) -> None:
+        """To the token before."""
+        self.at -= 1
+        self.token = self.all[self.at]
+        self.upper = self.token.upper
+
     def ahead(self, count: int = 1) -> Token:
         return self.all[min(self.at + count, len(self.all) - 1)]
 

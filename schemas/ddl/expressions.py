@@ -267,8 +267,7 @@ def _cast_type(c: Cursor) -> str:
         return word
     if word not in ("char", "binary", "date", "datetime", "time", "decimal", "json", "float", "double", "real", "year",
                     "vector", "nchar"):  # fmt: skip
-        c.at -= 1
-        c.token = c.all[c.at]
+        c.back()
         c.fail("a type such as CHAR, SIGNED, DECIMAL, DATETIME or JSON")
     out = word
     if c.accept("("):

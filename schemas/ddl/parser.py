@@ -12,7 +12,7 @@ from typing import Literal
 from schemas.ddl import alter, partitions
 from schemas.ddl.columns import charset_words
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.lexer import NUMBER, TYPED, Mode
+from schemas.ddl.lexer import NUMBER, STRING, TYPED, Mode
 from schemas.ddl.statements import (
     AddIndex,
     AlterDatabase,
@@ -109,10 +109,11 @@ def _database_options(c: Cursor) -> tuple[str, str]:
             c.skip_equals()
             collate = c.word_or_text("a collation").lower()
         elif c.accept("ENCRYPTION") or c.accept("PLACEMENT", "POLICY"):
-            c.skip_equals()
-            c.word_or_text("a value")
-        elif c.accept("SET", "TIFLASH", "REPLICA"):
-            c.integer()
+            if not c.accept("SET", "DEFAULT"):
+                c.skip_equals()
+                c.word_or_text("a value")
+        elif c.accept("SET"):
+            alter.tiflash_replica(c)
         else:
             return charset, collate
 
@@ -128,6 +129,8 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
     partitions.partition_by(c)
+    while c.accept("SPLIT"):
+        partitions.split_rule(c)
     if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
         c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
     _on_commit(c)
@@ -283,14 +286,15 @@ def _recover(c: Cursor) -> Statement:
 
 def _flashback(c: Cursor) -> Statement:
     c.expect("FLASHBACK")
-    if c.upper in ("DATABASE", "SCHEMA") and c.ahead(2).upper in ("", ";", "TO") and c.ahead(3).kind != 2:
+    to_time = c.ahead(3).upper in ("TIMESTAMP", "TSO") and c.ahead(4).kind in (STRING, NUMBER)
+    if c.upper in ("DATABASE", "SCHEMA") and not to_time:
         c.advance()
         name = c.name("a database's name")
         return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
     if c.upper == "TABLE":
         c.expect("TABLE")
         tables = _tables(c)
-        if c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO"):
+        if c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER):
             c.rest()
             return NoRowEffect("FLASHBACK TABLE TO TIMESTAMP")
         if len(tables) > 1:

@@ -65,10 +65,10 @@ def index_definition(c: Cursor) -> IndexDef:
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
-    """An index's name, if one comes. USING is a word an index may begin with, so it is no name."""
+    """An index's name, if one comes. An index may be called `type`, but not `using`."""
     if exists:
         c.accept("IF", "NOT", "EXISTS")
-    return c.name() if c.is_name() and c.upper not in ("USING", "TYPE") else ""
+    return c.name() if c.is_name() else ""
 
 
 def _foreign(c: Cursor, name: str) -> IndexDef:
@@ -146,7 +146,7 @@ def _number_option(c: Cursor, found: TableOptions) -> TableOptions:
 
 def _word_option(c: Cursor, found: TableOptions) -> TableOptions:
     if c.token.kind == NUMBER:
-        c.integer()
+        c.advance()
     else:
         c.word_or_text("a word or a text")
     return found
@@ -175,10 +175,9 @@ def _union_option(c: Cursor, found: TableOptions) -> TableOptions:
 
 
 _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
-    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE STATS_SAMPLE_PAGES
-    FORCE_AUTO_INCREMENT""".split()
+    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
 _WORDS = """ENGINE ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
-    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
+    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
     SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
     AUTOEXTEND_SIZE PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES SEQUENCE
     """.split()
@@ -186,7 +185,7 @@ _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
-_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"))
+_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
 
 
 def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
@@ -201,11 +200,16 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
         reader = _OPTIONS[c.advance().upper]
         c.skip_equals()
         return reader(c, found)
-    if c.upper == "UNION":
-        c.expect("UNION")
+    if c.accept("UNION"):
+        c.skip_equals()
         return _union_option(c, found)
+    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+        c.advance()
+        return table_option(c, found)
     for words in _PHRASES:
         if c.accept(*words):
+            if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
+                return found
             c.skip_equals()
             return _word_option(c, found)
     if default:
@@ -214,12 +218,12 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
 
 
 def table_options(c: Cursor) -> TableOptions:
-    """All options; commas may stand between them."""
-    found = TableOptions()
+    """All options; commas may stand between them. A comma after them is left for the caller."""
+    found, comma = TableOptions(), False
     while True:
         changed = table_option(c, found)
         if changed is None:
+            if comma:
+                c.back()
             return found
-        found = changed
-        if c.upper == "," and c.ahead().kind == WORD:
-            c.advance()
+        found, comma = changed, c.accept(",")
