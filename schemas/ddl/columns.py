@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.expressions import expression, quoted
+from schemas.ddl.expressions import expression
 from schemas.ddl.lexer import BITS, NUMBER, STRING
+from schemas.ddl.literals import quoted
 from schemas.ddl.statements import ColumnDef, DataType, DefaultValue, Position
 
 # Words that name a type → the type of schemas.types they stand for. Longer phrases first.

@@ -147,7 +147,8 @@ class _Lexer:
     def _word(self, found: re.Match[str], at: int) -> int:
         word = found[0]
         if word in ("n", "N") and _NATIONAL.match(self.text, at):
-            return self._string(at + 1)  # N'…' is a text in utf8
+            self.out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
+            return self._string(at + 1)
         self.out.append(Token(WORD, word.upper(), word, at, found.end()))
         return found.end()
 
