@@ -41,7 +41,7 @@ def clauses(c: Cursor) -> tuple[Clause, ...]:
     return tuple(found)
 
 
-_SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE"))
+_SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE", "IMPORT", "DISCARD"))
 
 
 def _clause(c: Cursor) -> Clause:

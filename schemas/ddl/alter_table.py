@@ -134,7 +134,9 @@ def _rename(work: _Work, old: Column, new: str) -> None:
 
 
 def _rename_column(work: _Work, clause: RenameColumn) -> Table:
-    _rename(work, work.find(clause.old), clause.new)
+    old = work.find(clause.old)
+    if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
+        _rename(work, old, clause.new)
     return work.table
 
 

@@ -37,7 +37,7 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
     charset = _charset(defined, table_charset)
     made = _typed(defined.name, defined.type, charset)
-    nullable = defined.nullable is not False and not defined.auto_increment and not defined.primary_key
+    nullable = defined.nullable is not False and not defined.primary_key
     made = replace(
         made,
         nullable=nullable,

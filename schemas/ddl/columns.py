@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.expressions import expression
+from schemas.ddl.expressions import atom, expression
 from schemas.ddl.lexer import BITS, NUMBER, STRING
 from schemas.ddl.literals import quoted
 from schemas.ddl.statements import ColumnDef, DataType, DefaultValue, Position
@@ -109,6 +109,8 @@ def _attributes(c: Cursor, found: DataType) -> DataType:
             break
         elif numeric and c.accept("ZEROFILL"):
             found = replace(found, unsigned=True, zerofill=True)
+        elif found.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+            pass  # they change nothing
         elif character and charset_words(c):
             found = replace(found, charset=c.word_or_text("a character set").lower())
         elif character and c.accept("BINARY"):
@@ -169,7 +171,7 @@ def _null(c: Cursor, made: ColumnDef) -> ColumnDef:
 
 def _auto_increment(c: Cursor, made: ColumnDef) -> ColumnDef:
     c.advance()
-    return replace(made, auto_increment=True)
+    return replace(made, nullable=False, auto_increment=True)
 
 
 def _auto_random(c: Cursor, made: ColumnDef) -> ColumnDef:
@@ -302,7 +304,8 @@ def default_value(c: Cursor) -> DefaultValue:
             found = default_value(c) if _simple(c) else DefaultValue("expr", expression(c, qualified=True))
         c.expect(")")
         return found
-    return _simple_default(c) or DefaultValue("expr", expression(c, qualified=True))
+    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
+    return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
 
 
 def _simple(c: Cursor) -> bool:

@@ -161,7 +161,7 @@ def _operand(c: Cursor, qualified: bool) -> str:
     if c.upper in _PREFIXES:
         with c.deeper():
             return _PREFIXES[c.advance().upper] + _operand(c, qualified)
-    out = _atom(c, qualified)
+    out = atom(c, qualified)
     while True:
         if c.upper == "||" and c.mode.pipes_as_concat:
             c.advance()
@@ -176,7 +176,8 @@ def _operand(c: Cursor, qualified: bool) -> str:
             return out
 
 
-def _atom(c: Cursor, qualified: bool) -> str:
+def atom(c: Cursor, qualified: bool) -> str:
+    """A literal, a name, a function or what stands in parentheses."""
     token = c.token
     if token.kind == STRING:
         return text_literal(c.string())
@@ -213,7 +214,7 @@ def _word(c: Cursor, qualified: bool) -> str:
     if upper.startswith("_") and next_.kind in (STRING, BITS):
         charset = str(c.advance().value)[1:].lower()
         if c.token.kind == BITS:
-            return _atom(c, qualified) if charset == "binary" else f"_{charset} {_atom(c, qualified)}"
+            return atom(c, qualified) if charset == "binary" else f"_{charset} {atom(c, qualified)}"
         return text_literal(c.string(), charset)
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")

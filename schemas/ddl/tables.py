@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from schemas.ddl.columns import charset_words, column_definition, enforced, references
 from schemas.ddl.cursor import Cursor
@@ -43,10 +44,10 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("CONSTRAINT") and c.is_name():
         name = c.name()
     if c.accept("PRIMARY", "KEY"):
-        return IndexDef("primary", optional_name(c) or name, _keys(c))
+        return _named("primary", c, name)
     if c.accept("UNIQUE"):
         c.accept_any("INDEX", "KEY")
-        return IndexDef("unique", optional_name(c) or name, _keys(c))
+        return _named("unique", c, name)
     if c.accept("FOREIGN", "KEY"):
         return _foreign(c, name)
     if c.accept("CHECK"):
@@ -55,13 +56,14 @@ def index_definition(c: Cursor) -> IndexDef:
         c.expect(")")
         enforced(c)
         return IndexDef("check", name)
-    if name or not starts_index(c):
+    if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
     if c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
-    return IndexDef("index", optional_name(c, exists=True), _keys(c))
+    own = optional_name(c, exists=True)
+    return IndexDef("index", name or own, _keys(c))
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
@@ -73,10 +75,16 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 
 def _foreign(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
-    name = optional_name(c) or name
+    own = optional_name(c)
     columns = parts(c)
     references(c)
-    return IndexDef("foreign", name, columns)
+    return IndexDef("foreign", name or own, columns)
+
+
+def _named(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
+    """The name after CONSTRAINT goes before the index's own."""
+    own = optional_name(c)
+    return IndexDef(kind, constraint or own, _keys(c))
 
 
 def _keys(c: Cursor) -> tuple[str, ...]:
