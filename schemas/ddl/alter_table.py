@@ -39,18 +39,25 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
     b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
     """
-    now = {c.name.lower(): c.name for c in table.columns}
+    work = _Work(table, fallback)
     for clause in clauses:
-        table = _CLAUSES[type(clause)](_Work(table, now, fallback), clause)
-    return keys.with_keys(table)
+        work.table = _CLAUSES[type(clause)](work, clause)
+    return keys.with_keys(work.table)
 
 
 class _Work:
-    """A table in the middle of a statement. now: names before the statement → names by now ("" when dropped)."""
+    """A table in the middle of a statement.
 
-    def __init__(self, table: Table, now: dict[str, str], fallback: Charset) -> None:
+    now: names before the statement → names by now ("" when dropped). charset: the table's before the statement, in
+    which all its columns are defined. conversion: CONVERT TO was among the clauses so far; it takes in columns that
+    later clauses add.
+    """
+
+    def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
-        self.now = now
+        self.now = {c.name.lower(): c.name for c in table.columns}
+        self.charset = Charset(table.charset, table.collate)
+        self.conversion: Charset | None = None
         self.fallback = fallback
 
     def find(self, name: str) -> Column:
@@ -59,10 +66,6 @@ class _Work:
         if found is None or current == "":
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {self.table.id} has no column {name}")
         return found
-
-    @property
-    def charset(self) -> Charset:
-        return Charset(self.table.charset, self.table.collate)
 
     def with_columns(self, columns: tuple[Column, ...]) -> Table:
         self.table = replace(self.table, columns=columns)
@@ -78,6 +81,7 @@ def _add_columns(work: _Work, clause: AddColumns) -> Table:
                 continue
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
         made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
+        made = converted(made, work.conversion) if work.conversion else made
         work.with_columns(_placed(work, work.table.columns, made, at))
         work.table = keys.with_indexes(work.table, keys.column_indexes([defined]))
         work.now.setdefault(defined.name.lower(), made.name)
@@ -179,13 +183,14 @@ def _rename_index(work: _Work, clause: RenameIndex) -> Table:
 def _set_options(work: _Work, clause: SetOptions) -> Table:
     options, table = clause.options, work.table
     if options.charset or options.collate:
-        found = resolve(options.charset, options.collate, work.charset)
+        found = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
         table = replace(table, charset=found.name, collate=found.collate)
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
 def _convert(work: _Work, clause: ConvertTo) -> Table:
     found = resolve(clause.charset, clause.collate, work.fallback)
+    work.conversion = found
     columns = tuple(converted(c, found) for c in work.table.columns)
     return replace(work.table, columns=columns, charset=found.name, collate=found.collate)
 

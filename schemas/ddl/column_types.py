@@ -47,7 +47,11 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
         virtual=defined.generated is not None and not defined.stored,
         on_update="CURRENT_TIMESTAMP" if defined.on_update else "",
     )
-    return with_default(made, defined.default) if defined.default else made
+    if defined.default:
+        return with_default(made, defined.default)
+    if made.type.kind is Kind.YEAR and not nullable:
+        return replace(made, has_default=True, default="0000")  # upstream `setYearDefaultValue`
+    return made
 
 
 def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
