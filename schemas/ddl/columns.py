@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from schemas.ddl.cursor import Cursor
@@ -386,4 +385,5 @@ def _number(c: Cursor) -> DefaultValue:
         whole, _, fraction = written.partition(".")
         whole = whole.lstrip("0") or "0"
         return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
-    return DefaultValue("int", sign + (written.lstrip("0") or "0") if int(Decimal(written)) else "0")
+    digits = written.lstrip("0")
+    return DefaultValue("int", sign + digits if digits else "0")

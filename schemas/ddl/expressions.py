@@ -76,7 +76,7 @@ def expression(c: Cursor, qualified: bool = False) -> str:
 
 
 def _predicate(c: Cursor, qualified: bool) -> str:
-    if c.accept("NOT"):
+    if not c.mode.high_not and c.accept("NOT"):
         with c.deeper():
             return "not " + _predicate(c, qualified)
     out = _arithmetic(c, qualified)
@@ -124,18 +124,23 @@ def _arithmetic(c: Cursor, qualified: bool) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
         added = _interval(c, qualified)
         c.expect("+")
-        return f"date_add({_arithmetic(c, qualified)}, {added})"
-    # What binds looser than + and - stays out of the first argument of date_add.
-    before, out = "", _operand(c, qualified)
+        with c.deeper():
+            return f"date_add({_arithmetic(c, qualified)}, {added})"
+    # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
+    parts, start, wrapped = [_operand(c, qualified)], 0, 0
     while c.upper in _ARITHMETIC:
         op = _ARITHMETIC[c.advance().upper]
         if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
-            out = f"date_{'add' if op == '+' else 'sub'}({out}, {_interval(c, qualified)})"
-        elif op in _LOOSE:
-            before, out = f"{before}{out} {op} ", _operand(c, qualified)
-        else:
-            out += f" {op} {_operand(c, qualified)}"
-    return before + out
+            wrapped += 1
+            c.bounded(wrapped)
+            function = "date_add" if op == "+" else "date_sub"
+            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c, qualified)})"]
+            continue
+        parts.append(f" {op} ")
+        if op in _LOOSE:
+            start = len(parts)
+        parts.append(_operand(c, qualified))
+    return "".join(parts)
 
 
 def _interval(c: Cursor, qualified: bool) -> str:
@@ -158,22 +163,27 @@ def _is_call(c: Cursor) -> bool:
 
 
 def _operand(c: Cursor, qualified: bool) -> str:
-    if c.upper in _PREFIXES:
+    out, joined = _unary(c, qualified), 0
+    while c.upper == "||" and c.mode.pipes_as_concat:
+        c.advance()
+        joined += 1
+        c.bounded(joined)
+        out = f"concat({out}, {_unary(c, qualified)})"
+    return out
+
+
+def _unary(c: Cursor, qualified: bool) -> str:
+    if c.upper in _PREFIXES or (c.upper == "NOT" and c.mode.high_not):
         with c.deeper():
-            return _PREFIXES[c.advance().upper] + _operand(c, qualified)
+            return _PREFIXES.get(c.advance().upper, "!") + _unary(c, qualified)
     out = atom(c, qualified)
-    while True:
-        if c.upper == "||" and c.mode.pipes_as_concat:
-            c.advance()
-            out = f"concat({out}, {_operand(c, qualified)})"
-        elif c.accept("->"):
-            out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
-        elif c.accept("->>"):
-            out = f"json_unquote(json_extract({out}, {text_literal(c.string('a JSON path'))}))"
-        elif c.accept("COLLATE"):
-            out += f" collate {c.word_or_text('a collation').lower()}"
-        else:
-            return out
+    if c.upper in ("->", "->>") and out.startswith("`"):
+        whole = c.advance().upper == "->"
+        out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
+        out = out if whole else f"json_unquote({out})"
+    while c.accept("COLLATE"):
+        out += f" collate {c.word_or_text('a collation').lower()}"
+    return out
 
 
 def atom(c: Cursor, qualified: bool) -> str:
@@ -361,7 +371,7 @@ def _position(c: Cursor, qualified: bool) -> str:
 
 def _binary(c: Cursor, qualified: bool) -> str:
     c.expect("BINARY")
-    return f"binary {_operand(c, qualified)}"
+    return f"binary {_unary(c, qualified)}"
 
 
 _SPECIAL = {
