@@ -32,6 +32,9 @@ from schemas.ddl.statements import (
 from schemas.errors import DdlError
 from schemas.table import Column, Index, Table
 
+MAX_COLUMNS = 4096  # TiDB's own limit (upstream `table-column-count-limit`)
+MAX_CLAUSES = 4096
+
 
 def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
     """The table after all clauses; `fallback` is its database's character set. RenameTo is the caller's.
@@ -39,6 +42,9 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
     b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
     """
+    if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
+        details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
     work = _Work(table, fallback)
     for clause in clauses:
         work.table = _CLAUSES[type(clause)](work, clause)

@@ -286,23 +286,34 @@ def _recover(c: Cursor) -> Statement:
 
 def _flashback(c: Cursor) -> Statement:
     c.expect("FLASHBACK")
-    to_time = c.ahead(3).upper in ("TIMESTAMP", "TSO") and c.ahead(4).kind in (STRING, NUMBER)
-    if c.upper in ("DATABASE", "SCHEMA") and not to_time:
-        c.advance()
+    if c.accept("CLUSTER"):
+        return _to_time(c)
+    if c.accept_any("DATABASE", "SCHEMA"):
         name = c.name("a database's name")
+        if _comes_time(c):
+            return _to_time(c)
         return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
-    if c.upper == "TABLE":
-        c.expect("TABLE")
-        tables = _tables(c)
-        if c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER):
-            c.rest()
-            return NoRowEffect("FLASHBACK TABLE TO TIMESTAMP")
-        if len(tables) > 1:
-            c.fail("TO TIMESTAMP", "TO TSO")
-        return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
-    if not c.accept_any("CLUSTER", "DATABASE", "SCHEMA"):
-        c.fail("TABLE", "DATABASE", "CLUSTER")
-    c.rest()
+    c.expect("TABLE")
+    tables = _tables(c)
+    if _comes_time(c):
+        return _to_time(c)
+    if len(tables) > 1:
+        c.fail("TO TIMESTAMP", "TO TSO")
+    return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
+
+
+def _comes_time(c: Cursor) -> bool:
+    """Whether TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
+    return c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER)
+
+
+def _to_time(c: Cursor) -> Statement:
+    c.expect("TO")
+    if c.accept("TIMESTAMP"):
+        c.string("a time in quotes")
+    else:
+        c.expect("TSO")
+        c.integer()
     return NoRowEffect("FLASHBACK TO TIMESTAMP")
 
 
