@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.ddl import keys
 from schemas.ddl.charsets import Charset, resolve
-from schemas.ddl.column_types import column, converted
+from schemas.ddl.column_types import MAX_COLUMNS, column, converted
 from schemas.ddl.defaults import with_default
 from schemas.ddl.statements import (
     AddColumns,
@@ -32,7 +32,6 @@ from schemas.ddl.statements import (
 from schemas.errors import DdlError
 from schemas.table import Column, Index, Table
 
-MAX_COLUMNS = 4096  # TiDB's own limit (upstream `table-column-count-limit`)
 MAX_CLAUSES = 4096
 
 
@@ -137,6 +136,8 @@ def _rename(work: _Work, old: Column, new: str) -> None:
     columns = tuple(replace(c, name=new) if c is old else c for c in work.table.columns)
 
     def renamed(index: Index) -> Index:
+        if old.name not in index.columns:
+            return index
         return replace(index, columns=tuple(new if n == old.name else n for n in index.columns))
 
     work.table = replace(work.table, columns=columns, indexes=tuple(map(renamed, work.table.indexes)))

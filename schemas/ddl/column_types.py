@@ -11,6 +11,7 @@ from schemas.errors import DdlError
 from schemas.table import Column
 from schemas.types import BY_NAME, Kind
 
+MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
 _TEXT_TO_BINARY = {
     "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
     "longtext": "longblob",
