@@ -8,6 +8,7 @@ from schemas.ddl import partitions
 from schemas.ddl.columns import charset_words, column_definition, default_value, position
 from schemas.ddl.cursor import Cursor
 from schemas.ddl.expressions import expression
+from schemas.ddl.lexer import END, STRING
 from schemas.ddl.statements import (
     AddColumns,
     AddIndex,
@@ -30,24 +31,23 @@ from schemas.ddl.tables import elements, index_definition, starts_index, table_o
 def clauses(c: Cursor) -> tuple[Clause, ...]:
     """Clauses up to the end of the statement. None at all is what TiCDC leaves of some TTL clauses."""
     found: list[Clause] = []
-    while c.upper not in (";", "") or c.is_name():
-        if c.upper == "PARTITION" and c.ahead().upper == "BY":
-            partitions.partition_by(c)
-            found.append(NoColumnEffect("PARTITION BY"))
-            break
+    while c.upper != ";" and c.token.kind != END:
         found.append(_clause(c))
-        if not c.accept(",") and not (c.upper in _OPTION_STARTS and isinstance(found[-1], SetOptions)):
-            if c.upper == "PARTITION" and c.ahead().upper == "BY":
-                continue
+        if c.accept(","):
+            if c.upper == ";" or c.token.kind == END:
+                c.fail("a clause of ALTER TABLE")
+        elif c.upper not in _SINGLE:  # these need no comma before them
             break
     return tuple(found)
 
 
-_OPTION_STARTS = frozenset(("COMMENT", "DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENGINE", "AUTO_INCREMENT", "TTL"))
+_SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE", "IMPORT", "DISCARD"))
 
 
 def _clause(c: Cursor) -> Clause:
     at, reader = c.at, _CLAUSES.get(c.upper)
+    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+        reader = None
     if reader is not None:
         return reader(c)
     options = table_options(c)
@@ -82,7 +82,7 @@ def _add_partition(c: Cursor) -> Clause:
     c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
     if c.accept("PARTITIONS"):
         c.integer()
-    else:
+    elif c.upper == "(":
         partitions.definitions(c)
     return NoColumnEffect("ADD PARTITION")
 
@@ -210,26 +210,30 @@ def _remove(c: Cursor) -> Clause:
 
 def _set(c: Cursor) -> Clause:
     c.expect("SET")
-    if not c.accept_any("TIFLASH", "HYPO"):
-        c.fail("TIFLASH REPLICA")
-    c.accept("TIFLASH")
-    c.expect("REPLICA")
+    c.accept("HYPO")
+    tiflash_replica(c)
+    return NoColumnEffect("SET TIFLASH REPLICA")
+
+
+def tiflash_replica(c: Cursor) -> None:
+    """TIFLASH REPLICA n [LOCATION LABELS 'a', …]"""
+    c.expect("TIFLASH", "REPLICA")
     c.integer()
     if c.accept("LOCATION"):
         c.expect("LABELS")
         c.string()
-        while c.upper == "," and c.ahead().kind == 3:
+        while c.upper == "," and c.ahead().kind == STRING:
             c.advance()
             c.string()
-    return NoColumnEffect("SET TIFLASH REPLICA")
 
 
-def _attributes(c: Cursor) -> Clause:
-    c.expect("ATTRIBUTES")
+def _text_or_default(c: Cursor) -> Clause:
+    """ATTRIBUTES = … and STATS_OPTIONS = …"""
+    what = c.advance().upper
     c.skip_equals()
     if not c.accept("DEFAULT"):
         c.string()
-    return NoColumnEffect("ATTRIBUTES")
+    return NoColumnEffect(what)
 
 
 def _with_value(c: Cursor) -> Clause:
@@ -257,8 +261,17 @@ def _keys(c: Cursor) -> Clause:
 
 def _tablespace(c: Cursor) -> Clause:
     what = c.advance().upper
+    if c.accept("PARTITION"):
+        partitions.names(c)
     c.expect("TABLESPACE")
     return NoColumnEffect(f"{what} TABLESPACE")
+
+
+def _read(c: Cursor) -> Clause:
+    c.expect("READ")
+    if not c.accept_any("ONLY", "WRITE"):
+        c.fail("ONLY", "WRITE")
+    return NoColumnEffect("READ")
 
 
 # ---- partitions
@@ -299,29 +312,39 @@ def _reorganize(c: Cursor) -> Clause:
 
 def _interval_end(c: Cursor) -> Clause:
     what = c.advance().upper
+    if what == "SPLIT" and c.upper != "MAXVALUE":
+        partitions.split_rule(c)
+        return NoColumnEffect(what)
     if what in ("MERGE", "SPLIT"):
-        what = f"{what} {c.accept_any('FIRST', 'LAST', 'MAXVALUE')}"
+        what = f"{what} {c.accept_any('FIRST', 'MAXVALUE')}"
     c.expect("PARTITION")
     partitions.less_than(c)
+    if what == "LAST":
+        c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    elif what == "FIRST":
+        c.accept("IF", "EXISTS")
     return NoColumnEffect(f"{what} PARTITION")
 
 
 def _partition(c: Cursor) -> Clause:
-    """PARTITION p ATTRIBUTES … | PLACEMENT POLICY … | option"""
+    """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
+    if partitions.partition_by(c):
+        return NoColumnEffect("PARTITION BY")
     c.expect("PARTITION")
-    partitions.names(c)
+    c.name("a partition's name")
     if c.upper == "ATTRIBUTES":
-        return _attributes(c)
-    if c.accept("PLACEMENT", "POLICY"):
-        c.skip_equals()
-        c.word_or_text("a policy")
-        return NoColumnEffect("PARTITION PLACEMENT POLICY")
-    c.fail("ATTRIBUTES", "PLACEMENT POLICY")
+        return _text_or_default(c)
+    at = c.at
+    partitions.options(c)
+    if c.at == at:
+        c.fail("ATTRIBUTES", "PLACEMENT POLICY")
+    return NoColumnEffect("PARTITION")
 
 
 _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
-    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": _attributes,
+    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": _text_or_default,
+    "STATS_OPTIONS": _text_or_default, "READ": _read,
     "ALGORITHM": _with_value, "LOCK": _with_value, "WITH": _with_or_without, "WITHOUT": _with_or_without,
     "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
     "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": _tablespace, "IMPORT": _tablespace,

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.ddl import keys
 from schemas.ddl.charsets import Charset, resolve
-from schemas.ddl.column_types import column, converted
+from schemas.ddl.column_types import MAX_COLUMNS, column, converted
 from schemas.ddl.defaults import with_default
 from schemas.ddl.statements import (
     AddColumns,
@@ -32,6 +32,8 @@ from schemas.ddl.statements import (
 from schemas.errors import DdlError
 from schemas.table import Column, Table
 
+MAX_CLAUSES = 4096
+
 
 def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
     """The table after all clauses; `fallback` is its database's character set. RenameTo is the caller's.
@@ -39,6 +41,9 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
     b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
     """
+    if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
+        details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
     work = _Work(table, fallback)
     for clause in clauses:
         work.table = _CLAUSES[type(clause)](work, clause)
@@ -46,10 +51,16 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
 
 
 class _Work:
-    """A table in the middle of a statement. Columns keep their names to its end; `renames` are those they get then."""
+    """A table in the middle of a statement. Columns keep their names to its end; `renames` are those they get then.
+
+    charset: the table's before the statement, in which all its columns are defined. conversion: CONVERT TO was among
+    the clauses so far; it takes in columns that later clauses add.
+    """
 
     def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
+        self.charset = Charset(table.charset, table.collate)
+        self.conversion: Charset | None = None
         self.fallback = fallback
         self.renames: dict[str, str] = {}
 
@@ -58,10 +69,6 @@ class _Work:
         if found is None:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {self.table.id} has no column {name}")
         return found
-
-    @property
-    def charset(self) -> Charset:
-        return Charset(self.table.charset, self.table.collate)
 
     def with_columns(self, columns: tuple[Column, ...]) -> Table:
         self.table = replace(self.table, columns=columns)
@@ -77,6 +84,7 @@ def _add_columns(work: _Work, clause: AddColumns) -> Table:
                 continue
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
         made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
+        made = converted(made, work.conversion) if work.conversion else made
         work.with_columns(_placed(work, work.table.columns, made, at))
         work.table = keys.with_indexes(work.table, keys.column_indexes([defined]))
     return keys.with_indexes(work.table, clause.indexes)
@@ -119,7 +127,9 @@ def _declared(work: _Work, defined: ColumnDef) -> Table:
 
 
 def _rename_column(work: _Work, clause: RenameColumn) -> Table:
-    work.renames[work.find(clause.old).name] = clause.new
+    old = work.find(clause.old)
+    if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
+        work.renames[old.name] = clause.new
     return work.table
 
 
@@ -174,13 +184,14 @@ def _rename_index(work: _Work, clause: RenameIndex) -> Table:
 def _set_options(work: _Work, clause: SetOptions) -> Table:
     options, table = clause.options, work.table
     if options.charset or options.collate:
-        found = resolve(options.charset, options.collate, work.charset)
+        found = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
         table = replace(table, charset=found.name, collate=found.collate)
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
 def _convert(work: _Work, clause: ConvertTo) -> Table:
     found = resolve(clause.charset, clause.collate, work.fallback)
+    work.conversion = found
     columns = tuple(converted(c, found) for c in work.table.columns)
     return replace(work.table, columns=columns, charset=found.name, collate=found.collate)
 

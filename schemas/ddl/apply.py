@@ -14,7 +14,7 @@ from schemas.ddl import keys
 from schemas.ddl.alter_table import altered
 from schemas.ddl.catalog import Catalog, Database, Relation
 from schemas.ddl.charsets import DEFAULT, Charset, resolve
-from schemas.ddl.column_types import column
+from schemas.ddl.column_types import MAX_COLUMNS, column
 from schemas.ddl.statements import (
     AlterDatabase,
     AlterTable,
@@ -140,6 +140,10 @@ def _like(catalog: Catalog, name: Name, db: str, id_: TableId) -> Table:
 
 
 def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
+    if len(s.columns) > MAX_COLUMNS or len(s.indexes) > MAX_COLUMNS:
+        raise DdlError(
+            "DDL_NOT_APPLICABLE", details=f"table {id_} would have more than {MAX_COLUMNS} columns or indexes"
+        )
     charset = resolve(s.options.charset, s.options.collate, database)
     columns = tuple(replace(column(c, charset), id=number) for number, c in enumerate(s.columns, 1))
     names = [c.name.lower() for c in columns]

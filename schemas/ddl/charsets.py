@@ -50,8 +50,8 @@ def resolve(charset: str | None, collate: str | None, fallback: Charset) -> Char
 
 
 def bin_collation(charset: Charset) -> Charset:
-    """The *_bin collation that the BINARY attribute chooses."""
-    return charset if charset.name in ("", "binary") else Charset(charset.name, f"{charset.name}_bin")
+    """The collation of the BINARY attribute: the default one (upstream `OverwriteCollationWithBinaryFlag`)."""
+    return charset if charset.name in ("", "binary") else Charset(charset.name, _CHARSETS[charset.name][0])
 
 
 def longest_character(charset: str) -> int:

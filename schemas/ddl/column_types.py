@@ -11,6 +11,7 @@ from schemas.errors import DdlError
 from schemas.table import Column
 from schemas.types import BY_NAME, Kind
 
+MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
 _TEXT_TO_BINARY = {
     "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
     "longtext": "longblob",
@@ -37,7 +38,7 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
     charset = _charset(defined, table_charset)
     made = _typed(defined.name, defined.type, charset)
-    nullable = defined.nullable is not False and not defined.auto_increment and not defined.primary_key
+    nullable = defined.nullable is not False and not defined.primary_key
     made = replace(
         made,
         nullable=nullable,
@@ -47,7 +48,11 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
         virtual=defined.generated is not None and not defined.stored,
         on_update="CURRENT_TIMESTAMP" if defined.on_update else "",
     )
-    return with_default(made, defined.default) if defined.default else made
+    if defined.default:
+        return with_default(made, defined.default)
+    if made.type.kind is Kind.YEAR and not nullable:
+        return replace(made, has_default=True, default="0000")  # upstream `setYearDefaultValue`
+    return made
 
 
 def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:

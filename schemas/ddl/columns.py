@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.expressions import expression, quoted
+from schemas.ddl.expressions import atom, expression
 from schemas.ddl.lexer import BITS, NUMBER, STRING
+from schemas.ddl.literals import quoted
 from schemas.ddl.statements import ColumnDef, DataType, DefaultValue, Position
 
 # Words that name a type → the type of schemas.types they stand for. Longer phrases first.
@@ -30,7 +30,8 @@ _TYPE_WORDS: tuple[tuple[tuple[str, ...], str], ...] = tuple(
         ("VARCHAR", "varchar"), ("CHARACTER", "char"), ("CHAR", "char"), ("VARBINARY", "varbinary"),
         ("BINARY", "binary"), ("TINYTEXT", "tinytext"), ("TEXT", "text"), ("MEDIUMTEXT", "mediumtext"),
         ("LONGTEXT", "longtext"), ("TINYBLOB", "tinyblob"), ("BLOB", "blob"), ("MEDIUMBLOB", "mediumblob"),
-        ("LONGBLOB", "longblob"), ("LONG VARCHARACTER", "mediumtext"), ("LONG VARCHAR", "mediumtext"),
+        ("LONGBLOB", "longblob"), ("LONG CHARACTER VARYING", "mediumtext"),
+        ("LONG CHAR VARYING", "mediumtext"), ("LONG VARCHARACTER", "mediumtext"), ("LONG VARCHAR", "mediumtext"),
         ("LONG VARBINARY", "mediumblob"), ("LONG", "mediumtext"), ("ENUM", "enum"), ("SET", "set"), ("DATE", "date"),
         ("DATETIME", "datetime"), ("TIMESTAMP", "timestamp"), ("TIME", "time"), ("YEAR", "year"),
         ("SQL_TSI_YEAR", "year"), ("JSON", "json"), ("VECTOR", "vector"),
@@ -107,6 +108,8 @@ def _attributes(c: Cursor, found: DataType) -> DataType:
             break
         elif numeric and c.accept("ZEROFILL"):
             found = replace(found, unsigned=True, zerofill=True)
+        elif found.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+            pass  # they change nothing
         elif character and charset_words(c):
             found = replace(found, charset=c.word_or_text("a character set").lower())
         elif character and c.accept("BINARY"):
@@ -167,7 +170,7 @@ def _null(c: Cursor, made: ColumnDef) -> ColumnDef:
 
 def _auto_increment(c: Cursor, made: ColumnDef) -> ColumnDef:
     c.advance()
-    return replace(made, auto_increment=True)
+    return replace(made, nullable=False, auto_increment=True)
 
 
 def _auto_random(c: Cursor, made: ColumnDef) -> ColumnDef:
@@ -300,7 +303,8 @@ def default_value(c: Cursor) -> DefaultValue:
             found = default_value(c) if _simple(c) else DefaultValue("expr", expression(c, qualified=True))
         c.expect(")")
         return found
-    return _simple_default(c) or DefaultValue("expr", expression(c, qualified=True))
+    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
+    return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
 
 
 def _simple(c: Cursor) -> bool:
@@ -381,4 +385,5 @@ def _number(c: Cursor) -> DefaultValue:
         whole, _, fraction = written.partition(".")
         whole = whole.lstrip("0") or "0"
         return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
-    return DefaultValue("int", sign + (written.lstrip("0") or "0") if int(Decimal(written)) else "0")
+    digits = written.lstrip("0")
+    return DefaultValue("int", sign + digits if digits else "0")

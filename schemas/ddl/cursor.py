@@ -60,6 +60,12 @@ class Cursor:
             self.upper = self.token.upper
         return token
 
+    def back(self) -> None:
+        """To the token before."""
+        self.at -= 1
+        self.token = self.all[self.at]
+        self.upper = self.token.upper
+
     def ahead(self, count: int = 1) -> Token:
         return self.all[min(self.at + count, len(self.all) - 1)]
 
@@ -109,10 +115,14 @@ class Cursor:
     def deeper(self) -> Iterator[None]:
         """One level of nesting; DdlError beyond MAX_DEPTH."""
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
+        self.bounded(self._depth)
         yield
         self._depth -= 1
+
+    def bounded(self, depth: int) -> None:
+        """DdlError for what nests deeper than MAX_DEPTH by repetition."""
+        if depth > MAX_DEPTH:
+            raise syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
 
     # ---- leaves
     def is_name(self) -> bool:

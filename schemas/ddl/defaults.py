@@ -19,6 +19,7 @@ from schemas.errors import DdlError
 from schemas.table import Column, Value
 from schemas.types import Kind
 
+_NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
 _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
@@ -115,14 +116,21 @@ def _bit(column: Column, default: DefaultValue) -> Value:
 
 def _enum(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
-        number = int(default.text)
-        if not 1 <= number <= len(column.elements):
-            raise ValueError(f"there are {len(column.elements)} elements")
-        return column.elements[number - 1]
-    return _element(column, str(_text(column, default)).rstrip(" "))
+        return _numbered(column, int(default.text))
+    text = str(_text(column, default)).rstrip(" ")
+    found = _element(column, text)
+    if found is None and _NUMBER.match(text):  # upstream `types.ParseEnumName`: no element, but maybe its number
+        return _numbered(column, int(text))
+    return _known(column, found)
 
 
-def _element(column: Column, text: str) -> str:
+def _numbered(column: Column, number: int) -> str:
+    if not 1 <= number <= len(column.elements):
+        raise ValueError(f"there are {len(column.elements)} elements")
+    return column.elements[number - 1]
+
+
+def _element(column: Column, text: str) -> str | None:
     """The element of this name; other letters' cases are the same where the collation ignores case."""
     if text in column.elements:
         return text
@@ -130,18 +138,35 @@ def _element(column: Column, text: str) -> str:
         for element in column.elements:
             if element.casefold() == text.casefold():
                 return element
-    raise ValueError(f"it is not one of {', '.join(column.elements[:20])}")
+    return None
+
+
+def _known(column: Column, element: str | None) -> str:
+    if element is None:
+        raise ValueError(f"it is not one of {', '.join(column.elements[:20])}")
+    return element
 
 
 def _set(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
-        number = int(default.text)
-        if not 1 <= number < 1 << len(column.elements):
-            raise ValueError(f"there are {len(column.elements)} elements")
-        return ",".join(e for i, e in enumerate(column.elements) if number >> i & 1)
+        return _members(column, int(default.text))
     text = str(_text(column, default))
-    chosen = {_element(column, part) for part in text.split(",")} if text else set()
+    found = [_element(column, part) for part in text.split(",")] if text else []
+    if None in found and _NUMBER.match(text):
+        return _members(column, int(text))
+    chosen = {_known(column, one) for one in found}
     return ",".join(e for e in column.elements if e in chosen)
+
+
+def _members(column: Column, number: int) -> str:
+    if not 1 <= number < 1 << len(column.elements):
+        raise ValueError(f"there are {len(column.elements)} elements")
+    return ",".join(e for i, e in enumerate(column.elements) if number >> i & 1)
+
+
+def _json(column: Column, default: DefaultValue) -> Value:
+    # Only without strict mode; TiDB refuses other literals.
+    return "null" if (default.kind, default.text) == ("text", "") else _text(column, default)
 
 
 def _datetime(column: Column, default: DefaultValue) -> Value:
@@ -163,6 +188,6 @@ def _temporal(default: DefaultValue) -> str:
 _CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {
     Kind.INTEGER: _integer, Kind.FLOAT: _float, Kind.DOUBLE: _float, Kind.DECIMAL: _as_written, Kind.BIT: _bit,
     Kind.TEXT: _text, Kind.BINARY: _binary, Kind.ENUM: _enum, Kind.SET: _set, Kind.DATE: _date,
-    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _as_written, Kind.JSON: _text,
+    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _as_written, Kind.JSON: _json,
     Kind.VECTOR: _text,
 }  # fmt: skip

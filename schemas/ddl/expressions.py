@@ -8,7 +8,18 @@ before each text, one space around binary operators (upstream `pkg/parser/ast`, 
 from __future__ import annotations
 
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.lexer import BITS, END, NUMBER, QUOTED, STRING, WORD
+from schemas.ddl.lexer import BITS, NUMBER, QUOTED, STRING, WORD
+from schemas.ddl.literals import (
+    UNITS,
+    bits_literal,
+    cast_type,
+    number_literal,
+    odbc_literal,
+    quoted,
+    temporal_literal,
+    text_literal,
+    unit,
+)
 
 _LOGICAL = {"AND": "and", "&&": "and", "OR": "or", "XOR": "xor"}
 _COMPARISONS = {
@@ -18,6 +29,7 @@ _ARITHMETIC = {
     "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "MOD": "%", "DIV": "div", "|": "|", "&": "&", "^": "^",
     "<<": "<<", ">>": ">>",
 }  # fmt: skip
+_LOOSE = frozenset(("|", "&", "<<", ">>"))
 _PREFIXES = {"-": "-", "+": "+", "~": "~", "!": "!"}
 _CONSTANTS = {"NULL": "null", "TRUE": "true", "FALSE": "false", "MAXVALUE": "maxvalue"}
 # Functions that may be written without parentheses, and what they are stored as.
@@ -26,29 +38,27 @@ _BARE = {
     "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
     "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
 }  # fmt: skip
-_UNITS = frozenset(
-    """
-    MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR SECOND_MICROSECOND MINUTE_MICROSECOND MINUTE_SECOND
-    HOUR_MICROSECOND HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR YEAR_MONTH
-    SQL_TSI_SECOND SQL_TSI_MINUTE SQL_TSI_HOUR SQL_TSI_DAY SQL_TSI_WEEK SQL_TSI_MONTH SQL_TSI_QUARTER SQL_TSI_YEAR
-""".split()
-)
 _UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
+_FORMATS = frozenset(("DATE", "DATETIME", "TIME", "TIMESTAMP"))
+_STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
 _COMMA = (",",)
 _BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
-    ("IF", "LEFT", "RIGHT", "REPLACE", "REPEAT", "MOD", "CHAR", "INSERT", "VALUES", "INTERVAL", "DATABASE", *_BARE)
+    (
+        "IF",
+        "LEFT",
+        "RIGHT",
+        "REPLACE",
+        "REPEAT",
+        "MOD",
+        "CHAR",
+        "INSERT",
+        "INTERVAL",
+        "DATABASE",
+        "CURRENT_ROLE",
+        *_BARE,
+    )
 )
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def text_literal(text: str, charset: str = "utf8mb4") -> str:
-    """A text as TiDB stores it in an expression."""
-    return f"_{charset}'" + text.replace("'", "''") + "'"
 
 
 def expression(c: Cursor, qualified: bool = False) -> str:
@@ -60,14 +70,13 @@ def expression(c: Cursor, qualified: bool = False) -> str:
                 out += f" {_LOGICAL[c.advance().upper]} {_predicate(c, qualified)}"
             elif c.upper == "||":
                 c.advance()
-                right = _predicate(c, qualified)
-                out = f"concat({out}, {right})" if c.mode.pipes_as_concat else f"{out} or {right}"
+                out += f" or {_predicate(c, qualified)}"
             else:
                 return out
 
 
 def _predicate(c: Cursor, qualified: bool) -> str:
-    if c.accept("NOT"):
+    if not c.mode.high_not and c.accept("NOT"):
         with c.deeper():
             return "not " + _predicate(c, qualified)
     out = _arithmetic(c, qualified)
@@ -76,7 +85,8 @@ def _predicate(c: Cursor, qualified: bool) -> str:
             out += f" {_COMPARISONS[c.advance().upper]} {_arithmetic(c, qualified)}"
         elif c.accept("IS"):
             negated = "not " if c.accept("NOT") else ""
-            out += f" is {negated}{(c.accept_any('NULL', 'TRUE', 'FALSE', 'UNKNOWN') or _no_value(c)).lower()}"
+            word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or _no_value(c)
+            out += f" is {negated}{'null' if word == 'UNKNOWN' else word.lower()}"
         else:
             negated = (
                 "not " if c.upper == "NOT" and c.ahead().upper in ("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE") else ""
@@ -111,58 +121,99 @@ def _tested(c: Cursor, word: str, qualified: bool) -> str:
 
 
 def _arithmetic(c: Cursor, qualified: bool) -> str:
-    out = _operand(c, qualified)
+    if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
+        added = _interval(c, qualified)
+        c.expect("+")
+        with c.deeper():
+            return f"date_add({_arithmetic(c, qualified)}, {added})"
+    # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
+    parts, start, wrapped = [_operand(c, qualified)], 0, 0
     while c.upper in _ARITHMETIC:
         op = _ARITHMETIC[c.advance().upper]
-        if op in "+-" and c.upper == "INTERVAL":
-            c.advance()
+        if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
+            wrapped += 1
+            c.bounded(wrapped)
             function = "date_add" if op == "+" else "date_sub"
-            out = f"{function}({out}, interval {expression(c, qualified)} {_unit(c)})"
-        else:
-            out += f" {op} {_operand(c, qualified)}"
-    return out
+            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c, qualified)})"]
+            continue
+        parts.append(f" {op} ")
+        if op in _LOOSE:
+            start = len(parts)
+        parts.append(_operand(c, qualified))
+    return "".join(parts)
+
+
+def _interval(c: Cursor, qualified: bool) -> str:
+    c.expect("INTERVAL")
+    return f"interval {expression(c, qualified)} {unit(c)}"
+
+
+def _is_call(c: Cursor) -> bool:
+    """Whether INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
+    if c.ahead().upper != "(":
+        return False
+    at, depth = c.at + 1, 0
+    while at < len(c.all):
+        upper = c.all[at].upper
+        depth += (upper == "(") - (upper == ")")
+        if not depth:
+            return c.all[min(at + 1, len(c.all) - 1)].upper not in UNITS
+        at += 1
+    return False
 
 
 def _operand(c: Cursor, qualified: bool) -> str:
-    if c.upper in _PREFIXES:
+    out, joined = _unary(c, qualified), 0
+    while c.upper == "||" and c.mode.pipes_as_concat:
+        c.advance()
+        joined += 1
+        c.bounded(joined)
+        out = f"concat({out}, {_unary(c, qualified)})"
+    return out
+
+
+def _unary(c: Cursor, qualified: bool) -> str:
+    if c.upper in _PREFIXES or (c.upper == "NOT" and c.mode.high_not):
         with c.deeper():
-            return _PREFIXES[c.advance().upper] + _operand(c, qualified)
-    out = _atom(c, qualified)
-    while True:
-        if c.accept("->"):
-            out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
-        elif c.accept("->>"):
-            out = f"json_unquote(json_extract({out}, {text_literal(c.string('a JSON path'))}))"
-        elif c.accept("COLLATE"):
-            out += f" collate {c.word_or_text('a collation').lower()}"
-        else:
-            return out
+            return _PREFIXES.get(c.advance().upper, "!") + _unary(c, qualified)
+    out = atom(c, qualified)
+    if c.upper in ("->", "->>") and out.startswith("`"):
+        whole = c.advance().upper == "->"
+        out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
+        out = out if whole else f"json_unquote({out})"
+    while c.accept("COLLATE"):
+        out += f" collate {c.word_or_text('a collation').lower()}"
+    return out
 
 
-def _atom(c: Cursor, qualified: bool) -> str:
+def atom(c: Cursor, qualified: bool) -> str:
+    """A literal, a name, a function or what stands in parentheses."""
     token = c.token
     if token.kind == STRING:
         return text_literal(c.string())
     if token.kind == NUMBER:
-        return str(c.advance().value)
+        return number_literal(c)
     if token.kind == BITS:
         raw = c.advance()
-        return _bits_text(c.text[raw.start : raw.end])
+        return bits_literal(c.text[raw.start : raw.end])
     if token.kind == WORD:
         return _word(c, qualified)
     if token.kind == QUOTED:
         return _reference(c, qualified)
     if c.accept("("):
-        out = _list(c, qualified, ", ")
-        return f"({out})"
+        return _parenthesised(c, qualified)
+    if c.accept("{"):
+        return odbc_literal(c)
     c.fail("an expression")
 
 
-def _bits_text(written: str) -> str:
-    digits = written[2:].rstrip("'")
-    if written[1] in "xX" or written[0] in "xX":
-        return f"x'{digits.lower()}'"
-    return f"b'{digits.lstrip('0') or '0'}'"
+def _parenthesised(c: Cursor, qualified: bool) -> str:
+    """(a) stays so; (a, b) is a row."""
+    out = expression(c, qualified)
+    if c.accept(","):
+        return f"row({out},{_list(c, qualified, ',')})"
+    c.expect(")")
+    return f"({out})"
 
 
 def _word(c: Cursor, qualified: bool) -> str:
@@ -173,13 +224,16 @@ def _word(c: Cursor, qualified: bool) -> str:
     if upper.startswith("_") and next_.kind in (STRING, BITS):
         charset = str(c.advance().value)[1:].lower()
         if c.token.kind == BITS:
-            return f"_{charset} {_atom(c, qualified)}"
+            return atom(c, qualified) if charset == "binary" else f"_{charset} {atom(c, qualified)}"
         return text_literal(c.string(), charset)
+    if upper == "ROW" and next_.upper == "(":
+        c.expect("ROW", "(")
+        return f"row({_list(c, qualified, ',')})"
     if upper in _SPECIAL:
         return _SPECIAL[upper](c, qualified)
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
-        return f"{upper} '{c.string().replace(chr(39), chr(39) * 2)}'"
+        return temporal_literal(upper, c.string())
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
         return _call(c, qualified)
     if upper in _BARE:
@@ -199,17 +253,26 @@ def _call(c: Cursor, qualified: bool) -> str:
     upper, name = c.upper, str(c.advance().value).lower()
     c.expect("(")
     if upper in _UNIT_FIRST:
-        unit = _unit(c)
+        each = unit(c)
         c.expect(",")
-        return f"{name}({unit}, {_list(c, qualified, ', ')})"
+        return f"{name}({each}, {_list(c, qualified, ', ')})"
+    if upper == "GET_FORMAT" and c.upper in _FORMATS:
+        kind = c.advance().upper.lower()
+        c.expect(",")
+        return f"{name}({kind}, {_list(c, qualified, ', ')})"
+    name = _STORED_NAMES.get(name, name)
     if c.accept(")"):
         return f"{name}()"
     out = [_argument(c, qualified)]
     while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
         out.append(_argument(c, qualified))
+    if upper == "CHAR":
+        out.append(f"'{c.word_or_text('a character set').lower()}'" if c.accept("USING") else "null")
     c.expect(")")
     if upper == "MOD" and len(out) == 2:
         return " % ".join(out)
+    if upper in ("ADDDATE", "SUBDATE") and len(out) == 2 and not out[1].startswith("interval "):
+        out[1] = f"interval {out[1]} day"
     return f"{name}({', '.join(out)})"
 
 
@@ -223,16 +286,13 @@ def _list(c: Cursor, qualified: bool, between: str) -> str:
 
 
 def _argument(c: Cursor, qualified: bool) -> str:
-    if c.accept("INTERVAL"):
-        return f"interval {expression(c, qualified)} {_unit(c)}"
+    if c.upper == "INTERVAL" and not _is_call(c):
+        added = _interval(c, qualified)
+        if c.accept("+"):
+            return f"date_add({_arithmetic(c, qualified)}, {added})"
+        return added
     distinct = "distinct " if c.accept("DISTINCT") else ""
     return distinct + expression(c, qualified)
-
-
-def _unit(c: Cursor) -> str:
-    if c.upper not in _UNITS:
-        c.fail("a unit of time such as DAY")
-    return c.advance().upper.lower().removeprefix("sql_tsi_")
 
 
 def _case(c: Cursor, qualified: bool) -> str:
@@ -252,34 +312,10 @@ def _cast(c: Cursor, qualified: bool) -> str:
     c.expect("CAST", "(")
     inner = expression(c, qualified)
     c.expect("AS")
-    type_ = _cast_type(c)
+    type_ = cast_type(c)
     array = " array" if c.accept("ARRAY") else ""
     c.expect(")")
     return f"cast({inner} as {type_}{array})"
-
-
-def _cast_type(c: Cursor) -> str:
-    if c.token.kind not in (WORD,) or c.token.kind == END:
-        c.fail("a type")
-    word = c.advance().upper.lower()
-    if word in ("signed", "unsigned"):
-        c.accept_any("INTEGER", "INT")
-        return word
-    if word not in ("char", "binary", "date", "datetime", "time", "decimal", "json", "float", "double", "real", "year",
-                    "vector", "nchar"):  # fmt: skip
-        c.at -= 1
-        c.token = c.all[c.at]
-        c.fail("a type such as CHAR, SIGNED, DECIMAL, DATETIME or JSON")
-    out = word
-    if c.accept("("):
-        sizes = [str(c.integer())]
-        while c.accept(","):
-            sizes.append(str(c.integer()))
-        c.expect(")")
-        out += f"({','.join(sizes)})"
-    if c.accept("CHARSET") or c.accept("CHARACTER", "SET"):
-        out += f" charset {c.word_or_text('a character set').lower()}"
-    return out
 
 
 def _convert(c: Cursor, qualified: bool) -> str:
@@ -290,7 +326,7 @@ def _convert(c: Cursor, qualified: bool) -> str:
         c.expect(")")
         return f"convert({inner} using '{charset}')"
     c.expect(",")
-    type_ = _cast_type(c)
+    type_ = cast_type(c)
     c.expect(")")
     return f"convert({inner}, {type_})"
 
@@ -299,11 +335,11 @@ def _extract(c: Cursor, qualified: bool) -> str:
     if c.ahead().upper != "(":
         return _reference(c, qualified)
     c.expect("EXTRACT", "(")
-    unit = _unit(c)
+    each = unit(c)
     c.expect("FROM")
     inner = expression(c, qualified)
     c.expect(")")
-    return f"extract({unit} from {inner})"
+    return f"extract({each} from {inner})"
 
 
 def _trim(c: Cursor, qualified: bool) -> str:
@@ -317,6 +353,8 @@ def _trim(c: Cursor, qualified: bool) -> str:
         return f"trim({removed})"
     inner = expression(c, qualified)
     c.expect(")")
+    if side and not removed:
+        removed = text_literal(" ")
     return "trim(" + " ".join(filter(None, (side, removed, "from", inner))) + ")"
 
 
@@ -333,7 +371,7 @@ def _position(c: Cursor, qualified: bool) -> str:
 
 def _binary(c: Cursor, qualified: bool) -> str:
     c.expect("BINARY")
-    return f"binary {_operand(c, qualified)}"
+    return f"binary {_unary(c, qualified)}"
 
 
 _SPECIAL = {

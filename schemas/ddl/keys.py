@@ -51,18 +51,17 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
         names = tuple(_column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(one.parts))
         index = Index(name, names, one.kind != "index")
         indexes.insert(0, index) if one.kind == "primary" else indexes.append(index)
-    for one in added:
-        if one.kind == "foreign":
-            _for_foreign_key(table, indexes, one)
+    for number, one in enumerate((one for one in added if one.kind == "foreign"), 1):
+        _for_foreign_key(table, indexes, one, number)
     return replace(table, indexes=tuple(indexes))
 
 
-def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef) -> None:
-    """A foreign key gets an index of its own where none begins with its columns."""
+def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef, number: int) -> None:
+    """A foreign key gets an index of its own where none begins with its columns. number: of the keys of a statement."""
     names = tuple(_column(table, part).name for part in one.parts)
     if any(i.columns[: len(names)] == names for i in indexes):
         return
-    number, taken = 1, {i.name.lower() for i in indexes}
+    taken = {i.name.lower() for i in indexes}
     while f"fk_{number}" in taken:
         number += 1
     indexes.append(Index(one.name or f"fk_{number}", names))

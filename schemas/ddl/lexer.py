@@ -18,9 +18,14 @@ from typing import NamedTuple
 from schemas.errors import DdlError
 
 MAX_LENGTH = 4 << 20
+MAX_TOKENS = 250_000  # tables at the limits of TiDB (4,096 columns, 8,192 partitions) stay below
 
 WORD, QUOTED, STRING, NUMBER, BITS, OP, END = range(7)
 _KIND_NAMES = ("", "name", "text", "number", "bits", "", "the end of the statement")
+
+
+# Modes that stand for several (upstream `pkg/parser/mysql/const.go`, CombinationSQLMode).
+_ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +37,19 @@ class Mode:
     literal_inside: bool = False
     real_as_float: bool = False
     pipes_as_concat: bool = False
+    high_not: bool = False
 
     @classmethod
     def typed(cls, sql_mode: str = "") -> Mode:
         """Of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
         words = {word.strip().upper() for word in sql_mode.split(",")}
-        ansi = "ANSI" in words
+        ansi = bool(words & _ANSI_MODES)
         return cls(
             backslashes="NO_BACKSLASH_ESCAPES" not in words,
             ansi_quotes=ansi or "ANSI_QUOTES" in words,
-            real_as_float=ansi or "REAL_AS_FLOAT" in words,
+            real_as_float=bool(words & {"ANSI", "REAL_AS_FLOAT"}),
             pipes_as_concat=ansi or "PIPES_AS_CONCAT" in words,
+            high_not=bool(words & {"HIGH_NOT_PRECEDENCE", "MYSQL323", "MYSQL40"}),
         )
 
 
@@ -139,6 +146,8 @@ class _Lexer:
                 at = self._number(found, at)
             else:
                 at = self._rare(found, at)
+            if len(out) > MAX_TOKENS:
+                raise syntax_error(text, at, f"the statement has more than {MAX_TOKENS} words and signs")
         if self.executable:
             raise syntax_error(text, end, "an executable comment is not closed: */ is missing")
         out.append(Token(END, "", "", end, end))
@@ -147,7 +156,8 @@ class _Lexer:
     def _word(self, found: re.Match[str], at: int) -> int:
         word = found[0]
         if word in ("n", "N") and _NATIONAL.match(self.text, at):
-            return self._string(at + 1)  # N'…' is a text in utf8
+            self.out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
+            return self._string(at + 1)
         self.out.append(Token(WORD, word.upper(), word, at, found.end()))
         return found.end()
 

@@ -12,7 +12,7 @@ from typing import Literal
 from schemas.ddl import alter, partitions
 from schemas.ddl.columns import charset_words
 from schemas.ddl.cursor import Cursor
-from schemas.ddl.lexer import NUMBER, TYPED, Mode
+from schemas.ddl.lexer import NUMBER, STRING, TYPED, Mode
 from schemas.ddl.statements import (
     AddIndex,
     AlterDatabase,
@@ -109,10 +109,11 @@ def _database_options(c: Cursor) -> tuple[str, str]:
             c.skip_equals()
             collate = c.word_or_text("a collation").lower()
         elif c.accept("ENCRYPTION") or c.accept("PLACEMENT", "POLICY"):
-            c.skip_equals()
-            c.word_or_text("a value")
-        elif c.accept("SET", "TIFLASH", "REPLICA"):
-            c.integer()
+            if not c.accept("SET", "DEFAULT"):
+                c.skip_equals()
+                c.word_or_text("a value")
+        elif c.accept("SET"):
+            alter.tiflash_replica(c)
         else:
             return charset, collate
 
@@ -128,6 +129,8 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
     partitions.partition_by(c)
+    while c.accept("SPLIT"):
+        partitions.split_rule(c)
     if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
         c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
     _on_commit(c)
@@ -283,22 +286,34 @@ def _recover(c: Cursor) -> Statement:
 
 def _flashback(c: Cursor) -> Statement:
     c.expect("FLASHBACK")
-    if c.upper in ("DATABASE", "SCHEMA") and c.ahead(2).upper in ("", ";", "TO") and c.ahead(3).kind != 2:
-        c.advance()
+    if c.accept("CLUSTER"):
+        return _to_time(c)
+    if c.accept_any("DATABASE", "SCHEMA"):
         name = c.name("a database's name")
+        if _comes_time(c):
+            return _to_time(c)
         return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
-    if c.upper == "TABLE":
-        c.expect("TABLE")
-        tables = _tables(c)
-        if c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO"):
-            c.rest()
-            return NoRowEffect("FLASHBACK TABLE TO TIMESTAMP")
-        if len(tables) > 1:
-            c.fail("TO TIMESTAMP", "TO TSO")
-        return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
-    if not c.accept_any("CLUSTER", "DATABASE", "SCHEMA"):
-        c.fail("TABLE", "DATABASE", "CLUSTER")
-    c.rest()
+    c.expect("TABLE")
+    tables = _tables(c)
+    if _comes_time(c):
+        return _to_time(c)
+    if len(tables) > 1:
+        c.fail("TO TIMESTAMP", "TO TSO")
+    return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
+
+
+def _comes_time(c: Cursor) -> bool:
+    """Whether TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
+    return c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER)
+
+
+def _to_time(c: Cursor) -> Statement:
+    c.expect("TO")
+    if c.accept("TIMESTAMP"):
+        c.string("a time in quotes")
+    else:
+        c.expect("TSO")
+        c.integer()
     return NoRowEffect("FLASHBACK TO TIMESTAMP")
 
 

@@ -7,10 +7,10 @@ from schemas.ddl.cursor import Cursor
 from schemas.ddl.expressions import expression
 
 
-def partition_by(c: Cursor) -> None:
+def partition_by(c: Cursor) -> bool:
     """PARTITION BY … with its definitions, if it comes."""
     if not c.accept("PARTITION", "BY"):
-        return
+        return False
     _method(c)
     if c.accept("PARTITIONS"):
         c.integer()
@@ -21,6 +21,7 @@ def partition_by(c: Cursor) -> None:
     if c.upper == "(":
         definitions(c)
     update_indexes(c)
+    return True
 
 
 def _method(c: Cursor) -> None:
@@ -35,7 +36,7 @@ def _method(c: Cursor) -> None:
             c.integer()
         _columns(c, empty=True)
     elif c.accept_any("RANGE", "LIST"):
-        if c.accept("COLUMNS"):
+        if c.accept_any("COLUMNS", "FIELDS"):
             _columns(c)
         else:
             c.expect("(")
@@ -47,6 +48,8 @@ def _method(c: Cursor) -> None:
         if c.accept("INTERVAL"):
             expression(c)
             c.name("a unit of time")
+        elif c.accept("LIMIT"):
+            c.integer()
     else:
         c.fail("HASH", "KEY", "RANGE", "LIST")
 
@@ -115,41 +118,41 @@ def definition(c: Cursor) -> None:
         _values(c)
     elif not c.accept("DEFAULT"):
         c.accept_any("HISTORY", "CURRENT")
-    _options(c)
+    options(c)
     if c.accept("("):
         while True:
             c.expect("SUBPARTITION")
             c.name("a subpartition's name")
-            _options(c)
+            options(c)
             if not c.accept(","):
                 c.expect(")")
                 return
 
 
-def _options(c: Cursor) -> None:
+def options(c: Cursor) -> None:
+    """The options of one partition, or of a subpartition."""
     while True:
-        if c.accept("COMMENT"):
+        if c.accept("COMMENT") or c.accept("DATA", "DIRECTORY") or c.accept("INDEX", "DIRECTORY"):
             c.skip_equals()
             c.string()
-        elif c.accept_any("ENGINE", "TABLESPACE", "STORAGE", "AFFINITY"):
-            if c.upper == "ENGINE":
-                c.advance()
+        elif c.accept("STORAGE", "ENGINE") or c.accept_any(*_NAMED):
             c.skip_equals()
             c.word_or_text("a name")
-        elif c.accept("DATA", "DIRECTORY") or c.accept("INDEX", "DIRECTORY"):
-            c.skip_equals()
-            c.string()
         elif c.accept_any("MAX_ROWS", "MIN_ROWS", "NODEGROUP"):
             c.skip_equals()
             c.integer()
         elif c.accept("PLACEMENT", "POLICY") or c.accept("DEFAULT", "PLACEMENT", "POLICY"):
-            c.skip_equals()
-            c.word_or_text("a policy")
+            if not c.accept("SET", "DEFAULT"):
+                c.skip_equals()
+                c.word_or_text("a policy")
         elif charset_words(c):
             c.skip_equals()
             c.word_or_text("a character set")
         else:
             return
+
+
+_NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY")
 
 
 def update_indexes(c: Cursor) -> None:
@@ -165,3 +168,15 @@ def names(c: Cursor) -> None:
     c.name("a partition's name")
     while c.accept(","):
         c.name("a partition's name")
+
+
+def split_rule(c: Cursor) -> None:
+    """After SPLIT: [PRIMARY KEY | INDEX name] BETWEEN (values) AND (values) REGIONS n"""
+    if not c.accept("PRIMARY", "KEY") and c.accept("INDEX"):
+        c.name("an index's name")
+    c.expect("BETWEEN")
+    _values(c)
+    c.expect("AND")
+    _values(c)
+    c.expect("REGIONS")
+    c.integer()

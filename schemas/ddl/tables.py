@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from schemas.ddl.columns import charset_words, column_definition, enforced, references
 from schemas.ddl.cursor import Cursor
@@ -43,10 +44,10 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("CONSTRAINT") and c.is_name():
         name = c.name()
     if c.accept("PRIMARY", "KEY"):
-        return IndexDef("primary", optional_name(c) or name, _keys(c))
+        return _named("primary", c, name)
     if c.accept("UNIQUE"):
         c.accept_any("INDEX", "KEY")
-        return IndexDef("unique", optional_name(c) or name, _keys(c))
+        return _named("unique", c, name)
     if c.accept("FOREIGN", "KEY"):
         return _foreign(c, name)
     if c.accept("CHECK"):
@@ -55,28 +56,35 @@ def index_definition(c: Cursor) -> IndexDef:
         c.expect(")")
         enforced(c)
         return IndexDef("check", name)
-    if name or not starts_index(c):
+    if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
     if c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
-    return IndexDef("index", optional_name(c, exists=True), _keys(c))
+    own = optional_name(c, exists=True)
+    return IndexDef("index", name or own, _keys(c))
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
-    """An index's name, if one comes. USING is a word an index may begin with, so it is no name."""
+    """An index's name, if one comes. An index may be called `type`, but not `using`."""
     if exists:
         c.accept("IF", "NOT", "EXISTS")
-    return c.name() if c.is_name() and c.upper not in ("USING", "TYPE") else ""
+    return c.name() if c.is_name() else ""
 
 
 def _foreign(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
-    name = optional_name(c) or name
+    own = optional_name(c)
     columns = parts(c)
     references(c)
-    return IndexDef("foreign", name, columns)
+    return IndexDef("foreign", name or own, columns)
+
+
+def _named(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
+    """The name after CONSTRAINT goes before the index's own."""
+    own = optional_name(c)
+    return IndexDef(kind, constraint or own, _keys(c))
 
 
 def _keys(c: Cursor) -> tuple[str, ...]:
@@ -146,7 +154,7 @@ def _number_option(c: Cursor, found: TableOptions) -> TableOptions:
 
 def _word_option(c: Cursor, found: TableOptions) -> TableOptions:
     if c.token.kind == NUMBER:
-        c.integer()
+        c.advance()
     else:
         c.word_or_text("a word or a text")
     return found
@@ -175,10 +183,9 @@ def _union_option(c: Cursor, found: TableOptions) -> TableOptions:
 
 
 _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
-    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE STATS_SAMPLE_PAGES
-    FORCE_AUTO_INCREMENT""".split()
+    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
 _WORDS = """ENGINE ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
-    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
+    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
     SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
     AUTOEXTEND_SIZE PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES SEQUENCE
     """.split()
@@ -186,7 +193,7 @@ _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
-_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"))
+_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
 
 
 def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
@@ -201,11 +208,16 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
         reader = _OPTIONS[c.advance().upper]
         c.skip_equals()
         return reader(c, found)
-    if c.upper == "UNION":
-        c.expect("UNION")
+    if c.accept("UNION"):
+        c.skip_equals()
         return _union_option(c, found)
+    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+        c.advance()
+        return table_option(c, found)
     for words in _PHRASES:
         if c.accept(*words):
+            if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
+                return found
             c.skip_equals()
             return _word_option(c, found)
     if default:
@@ -214,12 +226,12 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
 
 
 def table_options(c: Cursor) -> TableOptions:
-    """All options; commas may stand between them."""
-    found = TableOptions()
+    """All options; commas may stand between them. A comma after them is left for the caller."""
+    found, comma = TableOptions(), False
     while True:
         changed = table_option(c, found)
         if changed is None:
+            if comma:
+                c.back()
             return found
-        found = changed
-        if c.upper == "," and c.ahead().kind == WORD:
-            c.advance()
+        found, comma = changed, c.accept(",")
