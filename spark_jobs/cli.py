@@ -37,6 +37,7 @@ places
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start
   --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
+  --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
 
 exit codes
   0 done   1 done, with messages in the dead letter   2 wrong usage, or something needed can't be reached
@@ -131,7 +132,9 @@ def _reading(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
     )
-    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions: DDL in JSON lines (see below)")
+    p.add_argument(
+        "--ddl", type=Path, metavar="FILE|stream", help="table definitions: DDL in JSON lines, or from what is read"
+    )
     p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in --ddl")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
@@ -243,8 +246,10 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
         print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
-    tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl else None
-    return Side(args.format, schemas, options, tables, claims, verify)
+    from_stream = args.ddl == Path("stream")
+    tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl and not from_stream else None
+    learn = from_stream or args.command == "transcode"
+    return Side(args.format, schemas, options, tables, claims, verify, learn)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:

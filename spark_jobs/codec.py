@@ -33,6 +33,7 @@ class Side:
     tables: TableSource | None = None
     claims: ClaimFolder | None = None
     verify_checksum: bool = False
+    learn: bool = False
 
     def context(self) -> Context:
         return Context(self.schemas, self.tables, self.options, self.claims)

@@ -2,7 +2,7 @@
 
 JSON lines {"commit_ts", "db", "query"} with DDL as TiCDC sends it; `"typed": true` marks a statement as typed (with
 its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE, which replaces what was known of the table. Or a
-golden's meta.json: the columns its DDL steps list, else their SQL.
+golden's meta.json: the columns its DDL steps list.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Definitions:
         try:
             text = path.read_text(encoding="utf-8")
             meta = _meta(text)
-            return cls(_of_lines(text, zone) if meta is None else _of_meta(meta, zone))
+            return cls(_of_lines(text, zone) if meta is None else _of_meta(meta))
         except OSError as error:
             raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
         except DdlError as error:
@@ -100,12 +100,9 @@ def _statement(found: dict[str, Any]) -> DdlText:
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
 
-def _of_meta(meta: dict[str, Any], zone: str | None) -> list[TableVersion]:
-    steps = [step for step in meta["steps"] if step["kind"] == "ddl"]
-    if any(map(_is_table, steps)):
-        return [_version(step) for step in steps if _is_table(step)]
-    texts = [DdlText(step["commit_ts"], step["schema"], step["sql"], TYPED) for step in steps]
-    return versions(texts, zone or meta.get("session_tz") or meta.get("tz"))
+def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
+    """The columns that its DDL steps list; a classic meta lists none."""
+    return [_version(step) for step in meta["steps"] if step["kind"] == "ddl" and _is_table(step)]
 
 
 def _is_table(step: dict[str, Any]) -> bool:

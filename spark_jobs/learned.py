@@ -79,11 +79,14 @@ class Learned:
 
 
 class Learning:
-    """A side whose decoder learns from the DDL it reads: for messages in order, as one process reads them."""
+    """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
 
     def __init__(self, side: Side) -> None:
-        self.tables = Learned(side.tables)
-        self.decoder: Decoder = _LearningDecoder(replace(side, tables=self.tables).decoder(), self.tables)
+        self.tables: TableSource | None = side.tables
+        self.decoder: Decoder = side.decoder()
+        if side.learn:
+            self.tables = learned = Learned(side.tables)
+            self.decoder = _LearningDecoder(replace(side, tables=learned).decoder(), learned)
 
 
 class _LearningDecoder:

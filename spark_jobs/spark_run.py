@@ -73,8 +73,9 @@ def _results(
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
-    learned = _learned(frame, read)
-    read, write = replace(read, tables=learned), replace(write, tables=learned) if write else None
+    if read.learn:
+        read = replace(read, tables=_learned(frame, read))
+    write = replace(write, tables=read.tables) if write else None
     found = frame.mapInArrow(RunBatches(read, write, topic, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     found = found.persist()

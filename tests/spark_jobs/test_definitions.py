@@ -97,8 +97,11 @@ def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
         "1",
         '{"steps":1}',
         '{"steps":[{"columns":[{}]}]}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"DROP TABLE t"}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"ALTER TABLE u ADD b int"}',
+        '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
+        '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',
         "\ud800",
     ],
 )
@@ -122,3 +125,24 @@ def test_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(meta))
     with pytest.raises(SetupError, match="KeyError"):
         Definitions.read(path)
+
+
+def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
+    lines = [
+        {"commit_ts": 30, "db": "d", "query": "CREATE TABLE `t` (`z` INT)", "mode": "show"},
+        {"commit_ts": 10, "db": "d", "query": r"CREATE TABLE `t` (`a` VARCHAR(9) DEFAULT 'x\\y')"},
+        {"commit_ts": 20, "db": "d", "query": 'alter table t add "b" int', "typed": True, "sql_mode": "ANSI_QUOTES"},
+        {"commit_ts": 40, "db": "d", "query": "CREATE TABLE `u` (`a` TIMESTAMP DEFAULT '2020-01-01 08:00:00')"},
+    ]
+    path = tmp_path / "ddl.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n", encoding="utf-8")
+    found = Definitions.read(path, "Asia/Shanghai")
+    versions = [found.at(ID, ts) for ts in (10, 20, 30, 31)]
+    assert versions[0] is None
+    assert [[c.name for c in v.table.columns] for v in versions if v] == [["a"], ["a", "b"], ["z"]]
+    assert [v.commit_ts for v in versions if v] == [10, 20, 30]
+    assert versions[1] is not None
+    assert versions[1].table.columns[0].default == r"x\\y"
+    other = found.at(TableId("d", "u"), None)
+    assert other is not None
+    assert other.table.columns[0].default == "2020-01-01 00:00:00"
