@@ -243,7 +243,8 @@ def _zone_of_meta(*paths: Path | None) -> str | None:
     """The changefeed's zone, where one of the files is a golden's meta.json."""
     for path in paths:
         if path is not None and path.name.endswith(".meta.json"):
-            zone = _json_file(path).get("changefeed_tz")
+            meta = _json_file(path)
+            zone = meta.get("changefeed_tz") or meta.get("tz")  # classic TiCDC's metas have the short name
             if isinstance(zone, str):
                 return zone
     return None

@@ -54,7 +54,9 @@ class FileSchemas:
             text = path.read_text(encoding="utf-8")
             whole = _whole_json(text)
             rows = (
-                whole["registered_schemas"] or [] if whole else [json.loads(x) for x in text.splitlines() if x.strip()]
+                whole.get("registered_schemas") or []
+                if whole
+                else [json.loads(x) for x in text.splitlines() if x.strip()]
             )
             return cls([Registered(r["subject"], r["version"], r["id"], _text(r["schema"])) for r in rows], path.name)
         except OSError as error:
@@ -86,12 +88,12 @@ class FileSchemas:
 
 
 def _whole_json(text: str) -> dict[str, Any] | None:
-    """The document, where the text is one JSON object with registered_schemas (and not lines of them)."""
+    """The document, where the text is one JSON object: a golden meta (a classic one lists no schemas)."""
     try:
         whole = json.loads(text)
     except ValueError:
         return None
-    return whole if isinstance(whole, dict) and "registered_schemas" in whole else None
+    return whole if isinstance(whole, dict) and {"registered_schemas", "steps"} & set(whole) else None
 
 
 def _text(schema: Any) -> str:

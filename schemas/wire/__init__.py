@@ -8,12 +8,14 @@ from __future__ import annotations
 from schemas.errors import SetupError
 from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Format
+from schemas.wire.craft import CraftDecoder, CraftEncoder
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
+        Format("craft", CraftDecoder, CraftEncoder),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC"),
     )
 }
