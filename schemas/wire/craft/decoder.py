@@ -11,7 +11,7 @@ from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.table import Column, Table, TableId, TableVersion
 from schemas.types import Kind
 from schemas.wire.base import Context
-from schemas.wire.craft import columns
+from schemas.wire.craft import columns, damage
 from schemas.wire.craft.layout import (
     HANDLE_KEY,
     NO_PARTITION,
@@ -53,7 +53,10 @@ class CraftDecoder:
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="a message without a value: Craft has no tombstones")
         value = message.value
-        return [self._event(value, part) for part in self._parser.parse(value)]
+        parts = self._parser.parse(value)
+        events = [self._event(value, part) for part in parts]
+        damage.mark(value, parts, events)
+        return events
 
     def _event(self, data: bytes, part: Part) -> Event:
         if isinstance(part, RowEvent):
