@@ -331,7 +331,8 @@ class DebeziumEncoder:
         lossy = options.on_lossy == "flag"
         columns = []
         for column in table.columns:
-            if column.vague == fields.ANY_TYPE or (column.vague and options.enable_tidb_extension):
+            declared = options.enable_tidb_extension or column.type.kind in (Kind.BIT, Kind.ENUM, Kind.SET)
+            if column.vague == fields.ANY_TYPE or (column.vague and declared):
                 details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
                 raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
             if not column.virtual:

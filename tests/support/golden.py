@@ -22,7 +22,7 @@ from spark_jobs.messages import read_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "debezium")
+FORMATS = ("avro", "craft", "debezium")
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")
@@ -54,7 +54,7 @@ class Golden:
 
     @property
     def zone(self) -> str:
-        return str(self.meta["changefeed_tz"])
+        return str(self.meta.get("changefeed_tz") or self.meta["tz"])  # `tz` in metas of classic TiCDC
 
     @property
     def schemas(self) -> FileSchemas:
@@ -62,7 +62,9 @@ class Golden:
 
     @property
     def definitions(self) -> Definitions:
-        return Definitions.read(self.meta_file)
+        """Of the meta; metas of classic TiCDC have none, those of the same SQL in Open Protocol do."""
+        same_sql = GOLDEN / "open" / f"{self.name.partition('.')[0]}.default.meta.json"
+        return Definitions.read(same_sql if "tz" in self.meta and same_sql.exists() else self.meta_file)
 
     def options(self, **more: Any) -> Options:
         """The options that the case was encoded with, as far as the bridge knows them."""

@@ -55,6 +55,8 @@ class CraftEncoder:
         if isinstance(event, DdlEvent):
             if event.ddl_type is None:
                 return []
+            for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
+                _check_utf8(what, text)
             value = write_ddl(event.db, event.table, event.commit_ts or 0, event.ddl_type, event.query)
         else:
             value = write_resolved(event.commit_ts)
@@ -109,6 +111,12 @@ class CraftEncoder:
         if known in self._plans and self._plans[known][0] is table:
             return self._plans[known][1]
         plan = {}
+        for what, text in (
+            ("database", event.db),
+            ("table", event.table_name),
+            *((c.name, c.name) for c in table.columns),
+        ):
+            _check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
                 kind = types.get(column.name) or columns.type_of(column)
@@ -173,6 +181,14 @@ class CraftEncoder:
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+
+
+def _check_utf8(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        details = f"{text[:80]!a} is not UTF-8"
+        raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=details) from error
 
 
 def _partition(extra: Mapping[str, Any]) -> int:
