@@ -328,7 +328,9 @@ def _table(*sizes: int) -> bytes:
 HEAD = p.uvarint(COMMIT_TS) + b"\x01\x01\x00\x02"  # a row of schema 0, table 1, no partition
 TERMS = b"\x03\x01\x01\x02abid"
 GROUP = b"\x01\x01\x04\x03\x00\x02\x0e"  # new, one column: id, int, one byte: 7
-GOOD = (HEAD, GROUP, TERMS, [_table(len(HEAD), len(TERMS)), _table(len(GROUP)), _table(len(GROUP))])
+GOOD: tuple[bytes, bytes, bytes, list[bytes]] = (
+    HEAD, GROUP, TERMS, [_table(len(HEAD), len(TERMS)), _table(len(GROUP)), _table(len(GROUP))],
+)  # fmt: skip
 
 
 def test_the_message_that_is_damaged_below_is_good() -> None:
@@ -341,7 +343,7 @@ def _with(part: int, data: bytes) -> bytes:
     parts = [HEAD, GROUP, TERMS]
     parts[part] = data
     sizes = [_table(len(parts[0]), len(parts[2])), _table(len(parts[1])), _table(len(parts[1]))]
-    return _message(*parts, sizes)
+    return _message(parts[0], parts[1], parts[2], sizes)
 
 
 @pytest.mark.parametrize("number", HUGE)

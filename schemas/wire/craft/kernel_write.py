@@ -1,0 +1,1 @@
+"""Rows in typed columns → Craft messages, for numba."""
