@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SOURCES = ("kernel_numbers.py", "kernel_read.py", "kernel_fill.py", "kernel_write.py", "jit.py")
+_KERNELS = ("numbers", "read", "fill", "content", "write")
+_SOURCES = (*(f"kernel_{name}.py" for name in _KERNELS), "jit.py")
 
 try:
     numba: Any = import_module("numba")
