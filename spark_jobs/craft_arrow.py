@@ -20,7 +20,7 @@ from schemas.options import Options
 from schemas.table import Column, Table
 from schemas.types import Kind
 from schemas.wire.craft.columns import set_mask
-from schemas.wire.craft.typed import TypedColumn, TypedDecoder, TypedRows
+from schemas.wire.craft.typed import TypedColumn, TypedDecoder, TypedRows, frozen
 from schemas.wire.craft.typed_write import TypedEncoder
 from spark_jobs.columns import python_value, spark_type
 
@@ -287,7 +287,7 @@ def _read_bits(column: Column, array: Any, valid: Any) -> TypedColumn:
 
     data, offsets = _bytes_of(array)
     out, bad = np.zeros(len(valid), np.uint64), np.zeros(len(valid), np.uint8)
-    kernel_content.bits_of(data, offsets, out, bad)
+    kernel_content.bits_of(frozen(data), frozen(offsets), out, bad)
     if bad.any():
         raise WireError("INVALID_VALUE", column=column.name, details="more than 64 bits")
     return TypedColumn(column, "bit", out, valid)

@@ -302,8 +302,9 @@ def row_groups(data: Array, body: int, size: int, row: int, groups: int, plan: P
         if side < 1 or side > 2 or found.side[row] & side:
             return -1
         found.side[row] |= side
+        before = work.state[_HEAD_AT]
         pos = head(data, body + 1, end, plan, work)
-        if pos < 0:
+        if pos < 0 or (part == 1 and work.state[_HEAD_AT] != before):  # the old row has the new one's columns
             return -1
         if work.state[_HEAD_COLUMNS] < columns:
             if side == 1 or parts == 2:  # only a delete may have its key alone

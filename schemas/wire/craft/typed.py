@@ -79,6 +79,7 @@ class TypedDecoder:
             return decoded
         if len(data) > MAX_BATCH:
             raise ValueError(f"{len(data)} bytes in one batch, at most {MAX_BATCH}")
+        data = frozen(data)
         status = np.zeros(len(starts), np.uint8)
         index = np.flatnonzero(ends - starts <= MAX_MESSAGE)
         for chunk in self._chunks(data, starts, ends, index, status):
@@ -128,6 +129,13 @@ class TypedDecoder:
             index[found.message[:rows]], found.commit_ts[:rows], found.partition[:rows], found.side[:rows], key_only,
             sides[0], sides[1],
         )  # fmt: skip
+
+
+def frozen(array: Any) -> Any:
+    """A view that can't be written: numba compiles anew for arrays that can."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 # ---------------------------------------------------------------------------------------------- plan

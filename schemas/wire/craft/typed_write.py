@@ -11,7 +11,7 @@ from schemas.table import Column, Table
 from schemas.types import Kind
 from schemas.wire.craft import columns as craft_columns
 from schemas.wire.craft import jit
-from schemas.wire.craft.typed import TypedColumn, TypedRows
+from schemas.wire.craft.typed import TypedColumn, TypedRows, frozen
 
 _CLOCK = "00:00:00.000000"
 # Characters of a form, and the length of its shortest text.
@@ -69,7 +69,9 @@ class TypedEncoder:
         out = np.empty(at + total * (2 * (12 + 20 * count) + 80) + total * (names + 10 * count + 100), np.uint8)
         ends, counts = np.empty(total, np.int64), np.empty(total, np.int64)
         target = self._target._replace(most_rows=most_rows)
-        made = kernel_write.write(target, contents, places, lengths, rows.commit_ts, rows.partition, out, ends, counts)
+        made = kernel_write.write(
+            target, contents, places, lengths, frozen(rows.commit_ts), frozen(rows.partition), out, ends, counts
+        )
         return out[: ends[made - 1] if made else 0], ends[:made], counts[:made]
 
     def _leave_out(self, rows: TypedRows, lengths: Any) -> None:
@@ -131,6 +133,8 @@ def _room(typed: TypedColumn) -> int:
 
 
 def _write(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
+    parts = (None if part is None else frozen(part) for part in (typed.values, typed.valid, typed.offsets))
+    typed = TypedColumn(typed.column, typed.form, *parts)
     return _WRITERS[typed.form](typed, out, at, places, lengths, bad)
 
 
