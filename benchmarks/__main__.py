@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import rows, spark_avro
+from benchmarks import craft, rows, sizes, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -24,6 +24,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "Spark: the same for a table of 20 columns, one of nearly every type",
         partial(spark_avro.run, rows.wide()),
     ),
+    Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
+    Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
 )
 _EPILOG = """\
 output

@@ -17,8 +17,8 @@ from schemas import values
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Op, RowChange
 from schemas.options import Options
-from schemas.table import Column, Table
-from schemas.types import Kind
+from schemas.table import Column, Table, TableId
+from schemas.types import BY_NAME, Kind
 from schemas.wire.craft.columns import set_mask
 from schemas.wire.craft.typed import TypedColumn, TypedDecoder, TypedRows, frozen
 from schemas.wire.craft.typed_write import TypedEncoder
@@ -72,7 +72,7 @@ class ArrowDecoder:
 
         Left are messages with anything but rows of this table in its present shape, and those that are wrong.
         """
-        data, offsets = _bytes_of(messages)
+        data, offsets = _bytes_of(messages.fill_null(b"") if messages.null_count else messages)
         starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
         decoded = self._typed.decode(data, starts, ends)
         return [self.batch(rows) for rows in decoded.chunks], decoded.left
@@ -105,13 +105,11 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
 
 
 def _bytes_of(array: Any) -> tuple[Any, Any]:
-    """The bytes of a binary or string array and its offsets, from 0 on; a null is empty."""
+    """The bytes of a binary or string array and its offsets, from 0 on; what a null has there is of no account."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
         array = array.cast(pa.binary())
-    if array.null_count:
-        array = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
     _, offsets, data = array.buffers()
     if not len(array) or offsets is None:
         return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int32)
@@ -255,20 +253,26 @@ def _pairs(array: Any) -> Any:
     return data.reshape(-1, 2)[array.offset : array.offset + len(array)]
 
 
+def _values_of(array: Any) -> Any:
+    """The numbers of an array; what a null has there is of no account."""
+    data = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
+    return data[array.offset : array.offset + len(array)]
+
+
 def _read_integer(column: Column, array: Any, valid: Any) -> TypedColumn:
     if pa.types.is_decimal(array.type):
         pairs = _pairs(array)
         if (pairs[valid, 1] != 0).any():
             raise WireError("INVALID_VALUE", column=column.name, details="a number outside 0 to 2^64-1")
         return TypedColumn(column, "uint", np.ascontiguousarray(pairs[:, 0]), valid)
-    numbers = np.asarray(array.fill_null(0)).astype(np.int64)
+    numbers = _values_of(array).astype(np.int64)
     if not column.unsigned:
         return TypedColumn(column, "int", numbers, valid)
     return TypedColumn(column, "uint", numbers.view(np.uint64), valid)  # a negative number is over every limit
 
 
 def _read_real(column: Column, array: Any, valid: Any) -> TypedColumn:
-    return TypedColumn(column, "double", np.asarray(array.fill_null(0)).astype(np.float64), valid)
+    return TypedColumn(column, "double", _values_of(array).astype(np.float64), valid)
 
 
 def _read_decimal(column: Column, array: Any, valid: Any) -> TypedColumn:
@@ -322,4 +326,40 @@ _READ: dict[Kind, Callable[[Column, Any, Any], TypedColumn]] = {
     Kind.BIT: _read_bits,
     Kind.ENUM: _read_enum,
     Kind.SET: _read_set,
+}
+
+
+# ---------------------------------------------------------------------------------------------- compiling
+def warm() -> bool:
+    """Compiles the kernels or loads them from the cache (`schemas.wire.craft.jit`): once in a driver or an image.
+
+    Workers then find them. Out: False without numba, where there is nothing to compile.
+    """
+    columns = tuple(
+        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
+        for kind in BY_NAME.values()
+    )
+    table = Table(TableId("a", "b"), columns)
+    encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
+    if not encoder.compiled:
+        return False
+    row = {c.name: python_value(c, _SAMPLES.get(c.type.kind, "1")) for c in columns}
+    # An old row that is there, one that is not, and a NULL.
+    head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
+    rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
+    batch = pa.RecordBatch.from_pylist(rows, schema=batch_schema(columns))
+    decoder.decode(encoder.encode(batch)[0])
+    return True
+
+
+_SAMPLES: dict[Kind, str | bytes] = {
+    Kind.BIT: b"\x01",
+    Kind.BINARY: b"1",
+    Kind.ENUM: "a",
+    Kind.SET: "a",
+    Kind.YEAR: "2000",
+    Kind.DATE: "2000-01-01",
+    Kind.DATETIME: "2000-01-01 00:00:00",
+    Kind.TIMESTAMP: "2000-01-01 00:00:00",
+    Kind.TIME: "00:00:00",
 }

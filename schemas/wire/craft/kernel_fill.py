@@ -93,16 +93,25 @@ def fill_bytes(
     bad: Array,
 ) -> None:
     """Texts and binary strings, one after another as `offsets` says. precision 0: of a DECIMAL that is not known."""
+    one = np.uint64(1)
     for row in range(rows):
         if lengths[row] < 0:
             continue
-        at, to, end = places[row], offsets[row], places[row] + lengths[row]
-        for i in range(lengths[row]):
-            out[to + i] = data[at + i]
+        # Unsigned indices: numba need not look for negative ones, so that the copy is a vector operation.
+        at, to, size = np.uint64(places[row]), np.uint64(offsets[row]), np.uint64(lengths[row])
+        every = np.uint8(0)
+        i = np.uint64(0)
+        while i < size:
+            byte = data[at + i]
+            out[to + i] = byte
+            every |= byte
+            i += one
         if check == TEXT:
-            sound = utf8(data, at, end)
+            sound = every < 128 or utf8(data, places[row], places[row] + lengths[row])
         elif check == DECIMAL:
-            sound = is_decimal(data, at, end) and (precision == 0 or fits(data, at, end, precision, scale))
+            end = places[row] + lengths[row]
+            sound = is_decimal(data, places[row], end)
+            sound = sound and (precision == 0 or fits(data, places[row], end, precision, scale))
         else:
             sound = True
         if not sound:
@@ -159,28 +168,49 @@ def fill_decimals(
     data: Array, places: Array, lengths: Array, rows: int, precision: int, scale: int, out: Array, bad: Array
 ) -> None:
     """DECIMAL text → 128-bit unscaled integers (low, high), for a precision of up to 38 digits."""
-    zero, one, ten = np.uint64(0), np.uint64(1), np.uint64(10)
+    zero, one, ten, much = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(100_000_000_000_000_000)
     for row in range(rows):
-        out[row, 0] = out[row, 1] = zero
-        if lengths[row] < 0:
-            continue
-        pos, end = places[row], places[row] + lengths[row]
-        if not is_decimal(data, pos, end) or not fits(data, pos, end, precision, scale):
-            bad[row] = 1
-            continue
-        negative = data[pos] == 45
-        point = digits(data, pos + 1, end)  # a sign or a digit stands before
         high, low = zero, zero
-        # At most `precision` digits that count, so that 128 bits are enough.
-        for at in range(pos + 1 if negative else pos, point + 1 + scale if scale else point):
-            if at == point:
-                continue
-            digit = np.uint64(data[at] - 48) if at < end else zero
-            if high == zero and low < np.uint64(100_000_000_000_000_000):
-                low = low * ten + digit
+        if lengths[row] >= 0:
+            pos, end = places[row], places[row] + lengths[row]
+            negative = pos < end and data[pos] == 45
+            at = pos + 1 if negative else pos
+            whole, kept, fraction, places_left, sound = 0, 0, -1, scale, True
+            while at < end:
+                digit = np.uint64(data[at]) - np.uint64(48)  # what is below "0" becomes huge
+                at += 1
+                if digit > np.uint64(9):
+                    if data[at - 1] != 46 or fraction >= 0 or not whole:
+                        sound = False
+                        break
+                    fraction = 0
+                    continue
+                if fraction < 0:
+                    whole += 1
+                    kept += 1 if kept or digit else 0
+                else:
+                    fraction += 1
+                    if not places_left:
+                        sound = sound and digit == zero
+                        continue
+                    places_left -= 1
+                if kept > precision - scale:
+                    sound = False
+                    break
+                if high == zero and low < much:
+                    low = low * ten + digit
+                else:
+                    high, low = times_add(high, low, ten, digit)
+            if not sound or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+                bad[row] = 1
+                high, low = zero, zero
             else:
-                high, low = times_add(high, low, ten, digit)
-        if negative:
-            low = ~low + one
-            high = ~high + (one if low == zero else zero)
+                for _ in range(places_left):
+                    if high == zero and low < much:
+                        low = low * ten
+                    else:
+                        high, low = times_add(high, low, ten, zero)
+                if negative:
+                    low = ~low + one
+                    high = ~high + (one if low == zero else zero)
         out[row, 0], out[row, 1] = low, high

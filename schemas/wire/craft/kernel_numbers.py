@@ -66,20 +66,18 @@ def deltas(data: Array, pos: Any, end: Any, count: Any, low: Any, high: Any, out
 @jit
 def same(data: Array, a: int, b: int, size: int) -> bool:
     """Whether the bytes at a and at b are equal; both ranges are inside the data."""
+    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
     differ = np.uint8(0)
-    for i in range(size):
-        differ |= data[a + i] ^ data[b + i]
+    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
+    while i < last:
+        differ |= data[first + i] ^ data[second + i]
+        i += np.uint64(1)
     return bool(differ == 0)
 
 
 @jit
 def utf8(data: Array, pos: int, end: int) -> bool:
     """Whether data[pos:end] is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF)."""
-    every = np.uint8(0)
-    for i in range(pos, end):
-        every |= data[i]
-    if every < 128:
-        return True
     while pos < end:
         byte = data[pos]
         pos += 1

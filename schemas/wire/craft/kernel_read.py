@@ -242,27 +242,47 @@ def head(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
 @jit
 def values(data: Array, pos: int, end: int, row: int, shift: int, found: Found, plan: Plan, work: Work) -> bool:
     """Lengths and places of a group's values, which fill it to its end."""
-    order, count = work.order, work.state[_HEAD_COLUMNS]
-    total = np.int64(0)
+    order, count, sizes = work.order, work.state[_HEAD_COLUMNS], work.ids
+    if end - pos < count:
+        return False
+    every = np.uint8(0)
+    total: Any = np.int64(0)
+    least: Any = np.int64(0)
+    i, first = np.uint64(0), np.uint64(pos)
     for k in range(count):
-        value, pos = uvarint(data, pos, end)
-        if pos < 0 or value > np.uint64(1 << 32):
+        byte = data[first + i]
+        i += np.uint64(1)
+        every |= byte
+        size = np.int64(byte >> 1) ^ -np.int64(byte & 1)
+        sizes[k] = size
+        total += max(size, 0)
+        least = min(least, size)
+    if every < 128:  # lengths of one byte each: by far the commonest
+        if least < -1:
             return False
-        length = unzigzag(value)
-        if length < -1:
-            return False
-        found.lengths[shift + order[k], row] = length
-        total += max(length, 0)
+        pos += count
+    else:
+        total = np.int64(0)
+        for k in range(count):
+            value, pos = uvarint(data, pos, end)
+            if pos < 0 or value > np.uint64(1 << 32):
+                return False
+            sizes[k] = unzigzag(value)
+            if sizes[k] < -1:
+                return False
+            total += max(sizes[k], 0)
     if total != end - pos:
         return False
     for k in range(count):
         column = shift + order[k]
-        length = found.lengths[column, row]
+        size = sizes[k]
+        found.lengths[column, row] = size
         found.places[column, row] = pos
-        if length >= 0:
-            if plan.numbers[order[k]]:
-                neighbour(data, pos, length, plan.numbers[order[k]] == FLOAT, work.state)
-            pos += length
+        if size >= 0:
+            kind = plan.numbers[order[k]]
+            if kind:
+                neighbour(data, pos, size, kind == FLOAT, work.state)
+            pos += size
     return True
 
 

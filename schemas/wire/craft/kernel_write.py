@@ -32,21 +32,37 @@ class Target(NamedTuple):
 
 
 @jit
-def estimate(target: Target, lengths: Array, row: int) -> int:
-    """TiCDC's estimate of a row's size."""
-    columns = target.column.shape[0]
-    table = target.table
-    size = 32 + target.name_ends[0] + width(target, table)
-    for k in range(2 * columns):
-        length = lengths[k, row]
-        if length != -2:
-            size += 16 + width(target, target.column[k % columns]) + max(length, 0)
-    return int(size)
+def width(target: Target, name: int) -> int:
+    return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
 
 
 @jit
-def width(target: Target, name: int) -> int:
-    return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
+def copy(source: Array, start: Any, out: Array, at: Any, size: Any) -> None:
+    """Bytes from one array to another. Unsigned indices: numba need not look for negative ones, so it is vectorised."""
+    i, first, to, last = np.uint64(0), np.uint64(start), np.uint64(at), np.uint64(size)
+    while i < last:
+        out[to + i] = source[first + i]
+        i += np.uint64(1)
+
+
+@jit
+def write_head(target: Target, sent: Array, count: int, out: Array, at: int, ids: Array, used: Array) -> Any:
+    """Names, types and flags of the columns in sent[:count]; next position."""
+    at = put(out, at, count)
+    before = np.int64(0)
+    for i in range(count):
+        name = target.column[sent[i]]
+        if ids[name] < 0:
+            ids[name] = used[0]
+            used[0] += 1
+            used[used[0]] = name
+        at = put(out, at, zigzag(ids[name] - before))
+        before = ids[name]
+    for i in range(count):
+        at = put(out, at, target.codes[sent[i]])
+    for i in range(count):
+        at = put(out, at, target.flags[sent[i]])
+    return at
 
 
 @jit
@@ -61,39 +77,42 @@ def write_group(
     at: int,
     ids: Array,
     used: Array,
+    work: Array,
 ) -> Any:
-    """A column group → next position. ids: of the names, -1 not used yet; used[0] counts them, used[1:] lists them."""
+    """A column group → next position. ids: of the names, -1 not used yet; used[0] counts them, used[1:] lists them.
+
+    work: where the last head of all columns is and its size, then the columns sent.
+    """
     columns = target.column.shape[0]
     shift = columns * (side - 1)
+    sent = work[2:]
     count = 0
     for k in range(columns):
-        count += lengths[shift + k, row] != -2
+        if lengths[shift + k, row] != -2:
+            sent[count] = k
+            count += 1
     out[at] = side
-    at = put(out, at + 1, count)
-    before = np.int64(0)
-    for k in range(columns):
-        if lengths[shift + k, row] != -2:
-            name = target.column[k]
-            if ids[name] < 0:
-                ids[name] = used[0]
-                used[0] += 1
-                used[used[0]] = name
-            at = put(out, at, zigzag(ids[name] - before))
-            before = ids[name]
-    for k in range(columns):
-        if lengths[shift + k, row] != -2:
-            at = put(out, at, target.codes[k])
-    for k in range(columns):
-        if lengths[shift + k, row] != -2:
-            at = put(out, at, target.flags[k])
-    for k in range(columns):
-        if lengths[shift + k, row] != -2:
-            at = put(out, at, zigzag(lengths[shift + k, row]))
-    for k in range(columns):
-        place = places[shift + k, row]
-        for i in range(lengths[shift + k, row]):
-            out[at + i] = contents[place + i]
-        at += max(lengths[shift + k, row], 0)
+    at += 1
+    if count == columns and work[0] >= 0:
+        copy(out, work[0], out, at, work[1])
+        at += work[1]
+    else:
+        start = at
+        at = write_head(target, sent, count, out, at, ids, used)
+        if count == columns:
+            work[0], work[1] = start, at - start
+    for i in range(count):
+        length = lengths[shift + sent[i], row]
+        if length < 64:
+            out[at] = np.uint8(2 * length if length >= 0 else 1)
+            at += 1
+        else:
+            at = put(out, at, zigzag(length))
+    for i in range(count):
+        length = lengths[shift + sent[i], row]
+        if length > 0:
+            copy(contents, places[shift + sent[i], row], out, at, length)
+            at += length
     return at
 
 
@@ -105,6 +124,7 @@ def write_message(
     lengths: Array,
     commit_ts: Array,
     partition: Array,
+    sides: Array,
     first: int,
     last: int,
     out: Array,
@@ -112,11 +132,11 @@ def write_message(
     ids: Array,
     used: Array,
     sizes: Array,
+    work: Array,
 ) -> Any:
     """Rows first…last-1 → one message; next position. Each row has at least one side."""
-    columns = target.column.shape[0]
     ids[:] = -1
-    ids[0], used[0], used[1] = 0, 1, 0
+    ids[0], used[0], used[1], work[0] = 0, 1, 0, -1
     if target.table:
         ids[1], used[0], used[2] = 1, 2, 1
     out[at] = 1
@@ -139,11 +159,8 @@ def write_message(
     for row in range(first, last):
         for side in range(1, 3):
             begin = at
-            there = False
-            for k in range(columns * (side - 1), columns * side):
-                there = there or lengths[k, row] != -2
-            if there:
-                at = write_group(target, contents, places, lengths, row, side, out, at, ids, used)
+            if sides[row] & side:
+                at = write_group(target, contents, places, lengths, row, side, out, at, ids, used, work)
             sizes[row - first, side - 1] = at - begin
     begin = at
     at = put(out, at, used[0])
@@ -186,25 +203,31 @@ def write(
     lengths: Array,
     commit_ts: Array,
     partition: Array,
+    sides: Array,
+    estimates: Array,
     out: Array,
     ends: Array,
     counts: Array,
 ) -> int:
-    """All rows → messages one after another in `out`; ends and counts: of the messages. Out: how many."""
+    """All rows → messages one after another in `out`; ends and counts: of the messages. Out: how many.
+
+    sides: 1 new only, 2 old only, 3 both. estimates: TiCDC's, of the rows' sizes.
+    """
     rows = commit_ts.shape[0]
     ids = np.empty(target.name_ends.shape[0], np.int64)
     used = np.empty(target.name_ends.shape[0] + 1, np.int64)
     sizes = np.empty((min(rows, target.most_rows), 2), np.int64)
+    work = np.empty(target.column.shape[0] + 2, np.int64)
     first, at, messages = 0, 0, 0
     while first < rows:
         last, size = first, 0
         while last < rows:
-            size += estimate(target, lengths, last)
+            size += estimates[last]
             last += 1
             if size > target.most_bytes or last - first >= target.most_rows:
                 break
         at = write_message(
-            target, contents, places, lengths, commit_ts, partition, first, last, out, at, ids, used, sizes
+            target, contents, places, lengths, commit_ts, partition, sides, first, last, out, at, ids, used, sizes, work
         )
         ends[messages], counts[messages] = at, last - first
         messages += 1

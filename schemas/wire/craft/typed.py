@@ -17,7 +17,7 @@ from schemas.wire.craft import columns as craft_columns
 from schemas.wire.craft import jit
 from schemas.wire.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
 
-_CELLS = 1 << 20  # of one side, held at a time
+_CELLS = 160_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
 MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
@@ -195,8 +195,8 @@ def _found(room: int, count: int, messages: int) -> Any:
     from schemas.wire.craft import kernel_read as kernel
 
     return kernel.Found(
-        np.empty((2 * count, room), np.int64),
-        np.empty((2 * count, room), np.int64),
+        np.empty((2 * count, room), np.int32),
+        np.empty((2 * count, room), np.int32),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
@@ -212,8 +212,8 @@ def _typed(data: Any, column: Column, places: Any, lengths: Any, rows: int, tota
 
     valid = lengths[:total] >= 0 if rows else np.zeros(total, np.bool_)
     if not rows:
-        lengths = np.full(total, -2, np.int64)
-        places = np.zeros(total, np.int64)
+        lengths = np.full(total, -2, np.int32)
+        places = np.zeros(total, np.int32)
     form, fill = _FORMS[column.type.kind]
     if form == "int" and column.unsigned:
         form = "uint"
