@@ -121,7 +121,7 @@ def _encoding(
     sides = [[tuple(row.values()) for row in whole[side].to_pylist()] for side in ("after", "before")]
     typed = list(zip(whole["commit_ts"].to_pylist(), *sides, strict=True))
     batches = [typed[at : at + 16] for at in range(0, len(typed), 16)]
-    parts = whole.combine_chunks().to_batches(max_chunksize=4_000)
+    parts = whole.combine_chunks().to_batches(max_chunksize=8_000)
     if [plain.encode(batch) for batch in batches] != messages:
         raise RuntimeError("the rival writes other bytes")
     if [m for part in parts for m in fast.encode(part)[0].to_pylist()] != messages:

@@ -273,36 +273,38 @@ def values(data: Array, pos: int, end: int, row: int, shift: int, found: Found, 
             total += max(sizes[k], 0)
     if total != end - pos:
         return False
+    # Unsigned indices again. `float_at` is a FLOAT whose neighbour comes next.
+    at, base, float_at = np.uint64(row), np.uint64(shift), work.state[_FLOAT_AT]
     for k in range(count):
-        column = shift + order[k]
+        column = base + np.uint64(order[k])
         size = sizes[k]
-        found.lengths[column, row] = size
-        found.places[column, row] = pos
+        found.lengths[column, at] = size
+        found.places[column, at] = pos
         if size >= 0:
             kind = plan.numbers[order[k]]
-            if kind:
-                neighbour(data, pos, size, kind == FLOAT, work.state)
+            if kind and (float_at >= 0 or kind == FLOAT):
+                if float_at >= 0:
+                    neighbour(data, float_at, pos, size, work.state)
+                float_at = pos if kind == FLOAT and size == 8 else -1
             pos += size
+    work.state[_FLOAT_AT] = float_at
     return True
 
 
 @jit
-def neighbour(data: Array, pos: int, length: int, is_float: bool, state: Array) -> None:
-    """Counts FLOATs that the next number was written over, as `damage` does."""
-    at = state[_FLOAT_AT]
-    if at >= 0:
-        state[_PAIRS] += 1
-        size = min(4, length)
-        every = np.uint8(0)
-        equal = True
-        for i in range(size):
-            if data[at + 4 + i] != data[pos + i]:
-                equal = False
-            every |= data[pos + i]
-        if equal and every:
-            state[_HITS] += 1
-            state[_STRONG] = max(state[_STRONG], size)
-    state[_FLOAT_AT] = pos if is_float and length == 8 else -1
+def neighbour(data: Array, at: int, pos: int, length: int, state: Array) -> None:
+    """Counts FLOATs that the next number was written over, as `damage` does: the FLOAT at `at`, the number at `pos`."""
+    state[_PAIRS] += 1
+    size = min(4, length)
+    every = np.uint8(0)
+    equal = True
+    for i in range(size):
+        if data[at + 4 + i] != data[pos + i]:
+            equal = False
+        every |= data[pos + i]
+    if equal and every:
+        state[_HITS] += 1
+        state[_STRONG] = max(state[_STRONG], size)
 
 
 @jit

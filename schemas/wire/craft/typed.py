@@ -17,7 +17,7 @@ from schemas.wire.craft import columns as craft_columns
 from schemas.wire.craft import jit
 from schemas.wire.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
 
-_CELLS = 160_000  # of one side at a time: what was scanned is still in the cache when it is filled in
+_CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
 MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
@@ -99,8 +99,9 @@ class TypedDecoder:
         room = min(max(_CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
         work = _work(room, count)
+        cells = [np.empty((2 * count, room), np.int32) for _ in range(2)]
         while at < len(index):
-            found = _found(room, count, len(index))
+            found = _found(cells, room, len(index))
             rows, after = kernel_read.scan(data, first, last, at, self._plan, found, work)
             taken = np.arange(at, after)[found.status[at:after] == kernel_read.TAKEN]
             bad = np.zeros(rows, np.uint8)
@@ -189,14 +190,14 @@ def _work(room: int, count: int) -> Any:
     return kernel.Work._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
-def _found(room: int, count: int, messages: int) -> Any:
+def _found(cells: list[Any], room: int, messages: int) -> Any:
     import numpy as np
 
     from schemas.wire.craft import kernel_read as kernel
 
     return kernel.Found(
-        np.empty((2 * count, room), np.int32),
-        np.empty((2 * count, room), np.int32),
+        cells[0],
+        cells[1],
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
