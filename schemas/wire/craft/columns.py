@@ -21,6 +21,8 @@ from schemas.types import BY_CODE, BY_NAME, Kind
 from schemas.wire.craft import layout
 from schemas.wire.craft.primitives import unzigzag, uvarint, varint
 
+_SMALL = tuple(str(unzigzag(n)) for n in range(128))
+_SMALL_UNSIGNED = tuple(map(str, range(128)))
 ENUM_NUMBER, FLOAT_DAMAGED = "enum_number", "float_damaged"
 _DOUBLE = struct.Struct("<d")
 # Type codes that are no column type of TiDB's today, and what they stand for.
@@ -135,10 +137,6 @@ def _never(code: int, _content: bytes) -> NoReturn:
     raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) with a value")
 
 
-_SMALL = tuple(str(unzigzag(n)) for n in range(128))
-_SMALL_UNSIGNED = tuple(map(str, range(128)))
-
-
 def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
     if len(content) == 1 and content[0] < 0x80:
         return (_SMALL_UNSIGNED if unsigned else _SMALL)[content[0]]
@@ -233,10 +231,6 @@ def _text(_column: Column, content: bytes) -> Value:
     return content.decode()
 
 
-def _bytes(_column: Column, content: bytes) -> Value:
-    return content
-
-
 _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.YEAR: _year,
     Kind.FLOAT: _float,
@@ -246,7 +240,7 @@ _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.ENUM: _enum,
     Kind.SET: _set,
     Kind.TEXT: _string,
-    Kind.BINARY: _bytes,
+    Kind.BINARY: lambda _column, content: content,
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _text),
 }
 

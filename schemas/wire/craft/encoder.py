@@ -23,8 +23,7 @@ from schemas.wire.craft.layout import (
     write_resolved,
     write_rows,
 )
-
-_SIDES = ("before", "after")
+from schemas.wire.craft.primitives import check_utf8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class CraftEncoder:
             if event.ddl_type is None:
                 return []
             for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
-                _check_utf8(what, text)
+                check_utf8(what, text)
             value = write_ddl(event.db, event.table, event.commit_ts or 0, event.ddl_type, event.query)
         else:
             value = write_resolved(event.commit_ts)
@@ -116,7 +115,7 @@ class CraftEncoder:
             ("table", event.table_name),
             *((c.name, c.name) for c in table.columns),
         ):
-            _check_utf8(what, text)
+            check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
                 kind = types.get(column.name) or columns.type_of(column)
@@ -181,14 +180,6 @@ class CraftEncoder:
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
-
-
-def _check_utf8(what: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        details = f"{text[:80]!a} is not UTF-8"
-        raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=details) from error
 
 
 def _partition(extra: Mapping[str, Any]) -> int:

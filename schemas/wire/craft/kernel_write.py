@@ -162,6 +162,13 @@ def write_message(
             if sides[row] & side:
                 at = write_group(target, contents, places, lengths, row, side, out, at, ids, used, work)
             sizes[row - first, side - 1] = at - begin
+    at = write_terms(target, out, at, used)
+    return write_sizes(out, at, headers, used[used[0] + 1], sizes, last - first)
+
+
+@jit
+def write_terms(target: Target, out: Array, at: int, used: Array) -> Any:
+    """The term dictionary; next position. used[used[0] + 1] gets its size."""
     begin = at
     at = put(out, at, used[0])
     for i in range(used[0]):
@@ -171,14 +178,21 @@ def write_message(
         for j in range(target.name_ends[name - 1] if name else 0, target.name_ends[name]):
             out[at] = target.names[j]
             at += 1
-    terms, begin = at - begin, at
+    used[used[0] + 1] = at - begin
+    return at
+
+
+@jit
+def write_sizes(out: Array, at: int, headers: int, terms: int, sizes: Array, count: int) -> Any:
+    """Size tables and footer; next position. sizes: of the new and the old group of each row, 0 for none."""
+    begin = at
     at = put(out, put(out, put(out, at, 2), zigzag(headers)), zigzag(terms - headers))
-    at = put(out, at, last - first)
+    at = put(out, at, count)
     number = np.int64(0)
-    for i in range(last - first):
+    for i in range(count):
         at = put(out, at, zigzag(sizes[i, 0] + sizes[i, 1] - number))
         number = sizes[i, 0] + sizes[i, 1]
-    for i in range(last - first):
+    for i in range(count):
         if sizes[i, 0] and sizes[i, 1]:
             at = put(out, put(out, put(out, at, 2), zigzag(sizes[i, 0])), zigzag(sizes[i, 1] - sizes[i, 0]))
         else:
@@ -215,7 +229,7 @@ def write(
     """
     rows = commit_ts.shape[0]
     ids = np.empty(target.name_ends.shape[0], np.int64)
-    used = np.empty(target.name_ends.shape[0] + 1, np.int64)
+    used = np.empty(target.name_ends.shape[0] + 2, np.int64)
     sizes = np.empty((min(rows, target.most_rows), 2), np.int64)
     work = np.empty(target.column.shape[0] + 2, np.int64)
     first, at, messages = 0, 0, 0

@@ -20,6 +20,15 @@ def malformed(pos: int, details: str) -> WireError:
     return WireError("MALFORMED", where=f"value, byte {pos}", details=details)
 
 
+def check_utf8(what: str, text: str) -> None:
+    """WireError INVALID_VALUE for a name or statement that UTF-8 can't hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        details = f"{text[:80]!a} is not UTF-8"
+        raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=details) from error
+
+
 def signed(number: int) -> int:
     """A uint64 as the int64 with the same bits."""
     return number - (1 << 64) if number & _SIGN else number

@@ -11,6 +11,7 @@ from schemas.table import Column, Table
 from schemas.types import Kind
 from schemas.wire.craft import columns as craft_columns
 from schemas.wire.craft import jit
+from schemas.wire.craft.primitives import check_utf8
 from schemas.wire.craft.typed import TypedColumn, TypedRows, frozen
 
 _CLOCK = "00:00:00.000000"
@@ -36,6 +37,8 @@ class TypedEncoder:
         for column in self.columns:
             if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
                 raise craft_columns.no_elements(column)
+        for name in (*table.id, *(c.name for c in self.columns)):
+            check_utf8(name, name)
         self._base = 32 + len(table.id.db.encode()) + len(table.id.table.encode())
         self._target: Any = _target(table, self.columns, options) if jit.COMPILED else None
 
