@@ -212,7 +212,14 @@ class ArrowEncoder:
         for name in ("after", "before"):
             struct = batch.column(name)
             there = np.asarray(struct.is_valid())
-            sides[name] = tuple(self._typed_column(c, pc.struct_field(struct, c.name)) for c in self.columns), there
+            places = {field.name: k for k, field in enumerate(struct.type)}  # by name Arrow would read a path
+            for column in self.columns:
+                if column.name not in places:
+                    raise WireError("INVALID_VALUE", column=column.name, details=f"{name} does not carry it")
+            sides[name] = (
+                tuple(self._typed_column(c, pc.struct_field(struct, places[c.name])) for c in self.columns),
+                there,
+            )
         (after, new), (before, old) = sides["after"], sides["before"]
         side = new * 1 + old * 2
         deletes = np.asarray(pc.equal(batch.column("op"), "d"))
@@ -339,6 +346,7 @@ def warm() -> bool:
         Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
         for kind in BY_NAME.values()
     )
+    columns += (Column("decimal as text", BY_NAME["decimal"], length=65, scale=2),)
     table = Table(TableId("a", "b"), columns)
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
     if not encoder.compiled:

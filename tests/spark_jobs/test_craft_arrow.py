@@ -31,7 +31,7 @@ from schemas.types import BY_NAME, Kind
 from schemas.wire.base import Context
 from schemas.wire.craft import CraftDecoder, CraftEncoder, jit
 from schemas.wire.craft.typed import TypedDecoder
-from spark_jobs.craft_arrow import ArrowDecoder, ArrowEncoder, batch_of, batch_schema
+from spark_jobs.craft_arrow import ArrowDecoder, ArrowEncoder, batch_of, batch_schema, warm
 from tests.schemas.rows import Tables, change, column, table
 from tests.schemas.test_bad_input import _mutate
 from tests.support.golden import ROOT, Golden, Registry, cases
@@ -171,8 +171,8 @@ def _watermark() -> Any:
 
 def test_names_that_are_shared() -> None:
     """Database, table and a column of one name have one term."""
-    of = Table(TableId("id", "id"), table(column("v", "int")).columns)
-    rows = [change(of, {"v": str(n)}, {"v": None}) for n in range(5)]
+    of = Table(TableId("id", "id"), table(column("v", "int"), column(".a[0].b", "int")).columns)
+    rows = [change(of, {"v": str(n), ".a[0].b": "1"}, {"v": None, ".a[0].b": "2"}) for n in range(5)]
     messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
     assert check(of, messages) == 1
     batch = batch_of([(0, row) for row in rows], of.columns)
@@ -391,6 +391,25 @@ def test_counts_that_lie_cost_no_memory(number: int) -> None:
     lies = [good[:at] + p.uvarint(number) + good[at + 1 :] for at in range(len(good))]
     lies += [good[:at] + p.uvarint(number)[::-1] + good[at + 1 :] for at in range(len(good))]
     check(of, lies)
+
+
+# ---- compiling
+def test_warm_compiles_all_that_is_used() -> None:
+    """Arrays of another kind would be compiled for anew, in every worker."""
+    from schemas.wire.craft import kernel_content, kernel_fill, kernel_read, kernel_write
+
+    assert warm()
+    outer = [kernel_read.scan, kernel_write.write]
+    outer += [f for n, f in vars(kernel_fill).items() if n.startswith("fill_") or n == "sizes_of"]
+    outer += [f for n, f in vars(kernel_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
+    before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
+    assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
+    of, rows = wide_rows(20)
+    messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
+    assert check(of, messages) == len(messages)
+    batch = batch_of([(0, row) for row in rows], of.columns)
+    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
+    assert [list(f.signatures) for f in outer] == before  # type: ignore[attr-defined]
 
 
 # ---- where numba is not, and where the code is in a zip
