@@ -24,6 +24,8 @@ from schemas.wire.craft.layout import (
 )
 from schemas.wire.craft.primitives import malformed
 
+_KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
+
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
@@ -46,7 +48,7 @@ class CraftDecoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._parser = Parser()
-        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(1024)
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(256)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events. WireError MALFORMED (with the byte), TOO_LARGE, EMPTY_RECORD."""
@@ -94,9 +96,11 @@ class CraftDecoder:
             first = part.new or part.old
             assert first is not None
             try:
-                found = self._layouts[known] = _compile(id_, heads, version)
+                found = _compile(id_, heads, version)
             except ValueError as error:
                 raise malformed(first.pos, str(error)) from error
+            if len(first.head.names) <= _KEPT_COLUMNS:
+                self._layouts[known] = found
         return found
 
 

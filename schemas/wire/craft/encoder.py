@@ -45,7 +45,7 @@ class CraftEncoder:
 
     def __init__(self, context: Context) -> None:
         self._options: Options = context.options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = Bounded()
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = Bounded(256)
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """An event → its message. A DDL without TiDB's type of it (Debezium sends none) can't be written."""

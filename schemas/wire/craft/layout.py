@@ -40,6 +40,7 @@ BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, 
 MAX_MESSAGE = 64 << 20
 MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
 MAX_COLUMNS = 4096  # TiDB's own limit of a table
+_KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +101,7 @@ class Parser:
     """Takes messages apart. Dictionaries and heads are kept: rows of a table repeat them byte for byte."""
 
     def __init__(self) -> None:
-        self._terms: Bounded[bytes, _Terms] = Bounded(256)
+        self._terms: Bounded[bytes, _Terms] = Bounded(64)
 
     def parse(self, data: bytes) -> list[Part]:
         """A message → its events in order. WireError MALFORMED or TOO_LARGE, with the byte."""
@@ -127,7 +128,9 @@ class Parser:
         known = data[pos:end]
         found = self._terms.get(known)
         if found is None:
-            found = self._terms[known] = _Terms(_terms(data, pos, end), [])
+            found = _Terms(_terms(data, pos, end), [])
+            if len(known) <= _KEPT_TERMS:
+                self._terms[known] = found
         return found
 
     def _events(
