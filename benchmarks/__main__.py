@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import ddl, rows, spark_avro
+from benchmarks import craft, ddl, rows, sizes, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -25,6 +25,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         partial(spark_avro.run, rows.wide()),
     ),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
+    Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
+    Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
 )
 _EPILOG = """\
 output

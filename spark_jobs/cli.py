@@ -306,7 +306,7 @@ def _zone_of_meta(*paths: Path | None) -> str | None:
     for path in paths:
         if path is not None and path.name.endswith(".meta.json"):
             meta = _json_file(path)
-            zone = meta.get("changefeed_tz", meta.get("tz"))
+            zone = meta.get("changefeed_tz") or meta.get("tz")  # classic TiCDC's metas have the short name
             if isinstance(zone, str):
                 return zone
     return None

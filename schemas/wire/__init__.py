@@ -9,6 +9,7 @@ from schemas.errors import SetupError
 from schemas.wire.avro import AvroDecoder, AvroEncoder
 from schemas.wire.base import Context, Decoder, Format, read_only
 from schemas.wire.canal_json import CanalJsonDecoder
+from schemas.wire.craft import CraftDecoder, CraftEncoder
 from schemas.wire.debezium import DebeziumDecoder, DebeziumEncoder
 from schemas.wire.debezium_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
 from schemas.wire.debezium_mysql import DebeziumMysqlDecoder, DebeziumMysqlEncoder
@@ -19,24 +20,21 @@ FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
+        Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True),
         Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True),
-        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True),
-        Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
-        Format("simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False),
-        Format("canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False),
         Format(
             "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True
         ),
         Format(
-            "debezium-mysql",
-            DebeziumMysqlDecoder,
-            DebeziumMysqlEncoder,
-            zone="UTC",
-            uses_schemas=True,
+            "debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
             carries_ddl=True,
         ),
+        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True),
+        Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
+        Format("simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False),
+        Format("canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False),
     )
-}
+}  # fmt: skip
 
 
 def _auto(context: Context) -> Decoder:

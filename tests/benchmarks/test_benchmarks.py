@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import rows, spark_avro
+from benchmarks import craft, rows, sizes, spark_avro
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
@@ -111,3 +111,16 @@ def test_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert out == "one\t3\tus/row\t6\t2\t10\tshort\n"
     assert err.startswith("name\tvalue\tunit\t")
     assert json.loads(target.read_text())["figures"][0]["verdict"] == "short"
+
+
+def test_craft_rival_and_kernels_give_the_same() -> None:
+    """The run checks it: values and bytes are compared before anything counts."""
+    figures = list(craft.run(Run(True, 300, lambda _: None)))
+    assert [f.name for f in figures if f.target] == ["craft.decode.cpu-vs-python", "craft.encode.cpu-vs-python"]
+
+
+def test_craft_has_the_classic_encoders_sizes() -> None:
+    cases = sizes.cases()
+    assert sizes.sizes("craft", cases["documents-1-row"])[0] == 301
+    assert sizes.sizes("craft", cases["documents-4-rows"])[0] == 997
+    assert all(f.verdict == "ok" for f in sizes.run(Run(True, None, lambda _: None)))

@@ -98,7 +98,7 @@ def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
         '{"steps":1}',
         '{"steps":[{"columns":[{}]}]}',
         '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"ALTER TABLE u ADD b int"}',
+        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"TRUNCATE u"}',
         '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
         '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
         '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',

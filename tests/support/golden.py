@@ -23,7 +23,7 @@ from spark_jobs.messages import read_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "debezium", "debezium-avro", "open", "open-tiflow")
+FORMATS = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow")
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")
@@ -55,7 +55,7 @@ class Golden:
 
     @property
     def zone(self) -> str:
-        return str(self.meta.get("changefeed_tz") or self.meta["tz"])
+        return str(self.meta.get("changefeed_tz") or self.meta["tz"])  # `tz` in metas of classic TiCDC
 
     @property
     def schemas(self) -> FileSchemas:
@@ -63,9 +63,9 @@ class Golden:
 
     @property
     def definitions(self) -> Definitions:
-        """The table versions of the meta; a classic meta has none: those of the `open` case are the same."""
-        same = GOLDEN / "open" / f"{self.name}.meta.json"
-        return Definitions.read(same if self.format == "open-tiflow" and same.exists() else self.meta_file)
+        """Of the meta; metas of classic TiCDC have none, those of the same SQL in Open Protocol do."""
+        same_sql = GOLDEN / "open" / f"{self.name.partition('.')[0]}.default.meta.json"
+        return Definitions.read(same_sql if "tz" in self.meta and same_sql.exists() else self.meta_file)
 
     @property
     def claims(self) -> ClaimFolder | None:

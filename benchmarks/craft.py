@@ -1,0 +1,133 @@
+"""Craft, 20-column rows with old and new values: the compiled kernels against plain Python, in CPU time of one process.
+
+Both read the same messages into the same typed values and write the same bytes; that is checked before anything counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from benchmarks import rows as made
+from benchmarks.craft_python import PythonDecoder, PythonEncoder
+from benchmarks.figures import Figure, Run
+from schemas.event import Message, Row, RowChange
+from schemas.options import Options
+from schemas.table import Table, TableId, TableVersion
+from schemas.wire.base import Context
+from schemas.wire.craft import CraftDecoder, CraftEncoder
+
+ROWS, QUICK_ROWS = 100_000, 20_000
+_ROUNDS = 5
+_DISTINCT = 20_000  # rows made; more rows are these again
+_READ, _WRITE = 12.0, 10.0
+
+
+class OneTable:
+    """A TableSource of one version."""
+
+    def __init__(self, table: Table) -> None:
+        self._version = TableVersion(0, table)
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return self._version if table == self._version.table.id else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return None
+
+
+def changes(count: int) -> tuple[Table, list[RowChange]]:
+    """Updates of the 20-column table `wide` with old and new values."""
+    source = made.wide().only_newest()
+    table = source.versions[0]
+    found: list[RowChange] = []
+    last: Row | None = None
+    for row in made.changes(source, range(min(count, _DISTINCT) * 2 + 16)):
+        if row.after is not None:
+            if last is not None:
+                found.append(replace(row, op="u", before=last))
+            last = row.after
+        if len(found) == min(count, _DISTINCT):
+            break
+    return table, (found * -(-count // len(found)))[:count]
+
+
+def _timed(work: Callable[[], Any], rounds: int) -> float:
+    """CPU seconds of a run, the median."""
+    spent = []
+    for _ in range(rounds):
+        started = time.process_time()
+        work()
+        spent.append(time.process_time() - started)
+    return median(spent)
+
+
+def run(run: Run) -> Iterator[Figure]:
+    """Figures of decoding and encoding. RuntimeError without numba, or when the two sides differ."""
+    import pyarrow as pa
+
+    from schemas.wire.craft import jit
+    from spark_jobs.craft_arrow import ArrowDecoder, ArrowEncoder, warm
+
+    if not jit.COMPILED:
+        raise RuntimeError("numba is not installed")
+    count = run.rows or (QUICK_ROWS if run.quick else ROWS)
+    rounds = 3 if run.quick else _ROUNDS
+    run.say(f"{count:,} updates of 20 columns, 16 in a message")
+    table, events = changes(count)
+    origin = Message(None, None)
+    reference = CraftEncoder(Context(made.wide().schemas, None, Options()))
+    messages = [m.value or b"" for m in reference.encode_rows(events, origin)]
+    run.say("compiling the kernels, or loading them")
+    started = time.process_time()
+    warm()
+    yield Figure("craft.warm", time.process_time() - started, "s", "less", note="compiled, or from the cache")
+    array = pa.array(messages, pa.binary())
+    fast, plain = ArrowDecoder(table), PythonDecoder(table)
+    batches, left = fast.decode(array)
+    _check_read(pa.Table.from_batches(batches), plain.decode(messages), left)
+    run.say("decoding")
+    ours = _timed(lambda: fast.decode(array), rounds) / count * 1e6
+    theirs = _timed(lambda: plain.decode(messages), rounds) / count * 1e6
+    yield Figure("craft.decode.cpu-vs-python", ours, "us/row", "less", theirs, _READ, f"{count} rows")
+    exact = CraftDecoder(Context(made.wide().schemas, OneTable(table), Options()))
+    events_ = _timed(lambda: [exact.decode(Message(None, m)) for m in messages], 1) / count * 1e6
+    yield Figure("craft.decode.cpu-vs-events", ours, "us/row", "less", events_, None, "events in plain form")
+    yield from _encoding(table, ArrowEncoder(table, Options()), pa.Table.from_batches(batches), messages, rounds, run)
+    cost = _timed(lambda: reference.encode_rows(events, origin), 1) / count * 1e6
+    yield Figure("craft.encode.events.cpu", cost, "us/row", "less", note="from events in plain form")
+
+
+def _check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
+    if left:
+        raise RuntimeError(f"{len(left)} messages were left to Python")
+    for name in ("op", "commit_ts"):
+        if found[name].to_pylist() != wanted[name]:
+            raise RuntimeError(f"{name} differs")
+    for side in ("before", "after"):
+        struct = found[side].combine_chunks()
+        for number, field in enumerate(struct.type):
+            if struct.field(number).to_pylist() != wanted[side][field.name]:
+                raise RuntimeError(f"{side}.{field.name} differs")
+
+
+def _encoding(
+    table: Table, fast: Any, whole: Any, messages: Sequence[bytes], rounds: int, run: Run
+) -> Iterator[Figure]:
+    plain = PythonEncoder(table)
+    sides = [[tuple(row.values()) for row in whole[side].to_pylist()] for side in ("after", "before")]
+    typed = list(zip(whole["commit_ts"].to_pylist(), *sides, strict=True))
+    batches = [typed[at : at + 16] for at in range(0, len(typed), 16)]
+    parts = whole.combine_chunks().to_batches(max_chunksize=8_000)
+    if [plain.encode(batch) for batch in batches] != messages:
+        raise RuntimeError("the rival writes other bytes")
+    if [m for part in parts for m in fast.encode(part)[0].to_pylist()] != messages:
+        raise RuntimeError("the kernels write other bytes")
+    run.say("encoding")
+    ours = _timed(lambda: [fast.encode(part) for part in parts], rounds) / len(typed) * 1e6
+    theirs = _timed(lambda: [plain.encode(batch) for batch in batches], rounds) / len(typed) * 1e6
+    note = "from typed values, conversion included"
+    yield Figure("craft.encode.cpu-vs-python", ours, "us/row", "less", theirs, _WRITE, note)

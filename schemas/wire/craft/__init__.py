@@ -1,0 +1,12 @@
+"""Craft (protocol=craft of classic TiCDC), read and written (upstream tiflow `pkg/sink/codec/craft`).
+
+primitives  numbers and chunks
+layout      messages taken apart and put together
+columns     type codes, flags and contents of values
+decoder     messages → change events;  encoder: change events → messages
+"""
+
+from schemas.wire.craft.decoder import CraftDecoder
+from schemas.wire.craft.encoder import CraftEncoder
+
+__all__ = ["CraftDecoder", "CraftEncoder"]
