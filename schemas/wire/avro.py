@@ -14,6 +14,7 @@ from typing import Any
 from schemas.codec import avro as binary
 from schemas.codec import json_exact
 from schemas.codec.bounded import Bounded
+from schemas.ddl.action import ddl_type_of
 from schemas.errors import LossyError, SetupError, WireError
 from schemas.event import (
     MAX_TSO,
@@ -300,10 +301,10 @@ class AvroEncoder:
             return []
         if isinstance(event, Watermark):
             return [replace(origin, key=None, value=bytes([_WATERMARK]) + _tso(event.commit_ts))]
-        if event.commit_ts is None or event.ddl_type is None:
-            details = "the DDL message needs a commit_ts and TiDB's ActionType, and the event has not both"
-            raise WireError("INVALID_VALUE", column="*", details=details)
-        body = {"query": event.query, "type": event.ddl_type, "schema": event.db, "table": event.table,
+        ddl_type = ddl_type_of(event)
+        if event.commit_ts is None or ddl_type is None:
+            return []
+        body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
                 "commitTs": event.commit_ts}  # fmt: skip
         text = publish.go_json(body).encode("utf-8", "surrogateescape")  # a statement may hold bytes that are no text
         return [replace(origin, key=None, value=bytes([_DDL]) + text)]

@@ -9,6 +9,7 @@ from typing import Any
 from schemas import values
 from schemas.codec import inflate
 from schemas.codec.bounded import Bounded
+from schemas.ddl.action import ddl_type_of
 from schemas.errors import LossyError, WireError
 from schemas.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.table import Column, Table, Value
@@ -60,7 +61,7 @@ class OpenEncoder:
         if isinstance(event, Watermark):
             _check_ts(event.commit_ts)
             return [_message(origin, [f'{{"ts":{event.commit_ts},"t":3}}'.encode()], [b""])]
-        return [self._ddl(event, origin)]
+        return self._ddl(event, origin)
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
         """Rows → messages of at most max_batch_size rows and max_message_bytes bytes, in order."""
@@ -212,15 +213,15 @@ class OpenEncoder:
         return self._style.string(text)
 
     # ---- DDL
-    def _ddl(self, event: DdlEvent, origin: Message) -> Message:
-        if event.commit_ts is None or event.ddl_type is None:
-            lacking = "commit_ts" if event.commit_ts is None else "ddl_type"
-            details = f"the DDL event has none; the Open Protocol can't do without: {event.query[:100]}"
-            raise WireError("INVALID_VALUE", column=lacking, details=details)
+    def _ddl(self, event: DdlEvent, origin: Message) -> list[Message]:
+        """Nothing where the event has no commit_ts, or nothing tells TiDB's type of it."""
+        ddl_type = ddl_type_of(event)
+        if event.commit_ts is None or ddl_type is None:
+            return []
         _check_ts(event.commit_ts)
         key = f'{{"ts":{event.commit_ts}{self._names(event.db, event.table)},"t":2}}'
-        value = f'{{"q":{self._named("ddl", event.query)},"t":{event.ddl_type}}}'
-        return _message(origin, [key.encode()], [self._compress(value.encode())])
+        value = f'{{"q":{self._named("ddl", event.query)},"t":{ddl_type}}}'
+        return [_message(origin, [key.encode()], [self._compress(value.encode())])]
 
 
 class OpenTiflowEncoder(OpenEncoder):
