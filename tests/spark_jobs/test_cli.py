@@ -392,6 +392,8 @@ def test_ctrl_c_ends_with_130_and_an_output_that_is_not_there() -> None:
             str(AVRO.messages_file),
             "--registry",
             server.url,
+            "--registry-wait",
+            "60s",
             "--out",
             "o.jsonl",
         ]
