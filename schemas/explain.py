@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from schemas.ddl.show import type_text
 from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
 from schemas.names import sanitise_name
@@ -19,7 +20,6 @@ from schemas.ports import SchemaId, TableSource
 from schemas.sniff import sniff
 from schemas.table import Column
 from schemas.trace import traces
-from schemas.types import Kind
 from schemas.wire import FORMATS, format_named
 from schemas.wire.base import Context, Decoder, FieldTrace
 from schemas.wire.framing import unframed
@@ -236,7 +236,7 @@ def _fields(event: RowChange, fields: list[FieldTrace], others: dict[str, _Elsew
             yield {
                 "side": side,
                 "column": name,
-                "type": "" if column is None else type_text(column),
+                "type": "" if column is None else declared(column),
                 "key": name in event.key,
                 "part": found and found.part,
                 "offset": found and found.offset,
@@ -256,18 +256,11 @@ def _hex(raw: bytes) -> str:
     return raw.hex() if len(raw) <= _MOST_HEX else raw[:_MOST_HEX].hex() + "…"
 
 
-def type_text(column: Column) -> str:
+def declared(column: Column) -> str:
     """A column's type as SHOW CREATE TABLE writes it, as far as it is known; what it could be where it is not."""
     if column.vague:
         return f"not certain: {column.vague}"
-    kind = column.type.kind
-    sizes = [str(n) for n in (column.length, column.scale) if n is not None and kind is not Kind.FLOAT]
-    if kind in (Kind.ENUM, Kind.SET):
-        sizes = ["'" + e.replace("'", "''") + "'" for e in column.elements]
-    elif kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME) and not column.scale:
-        sizes = []
-    text = column.type.name + (f"({','.join(sizes)})" if sizes else "")
-    return text + " unsigned" * column.unsigned + " NOT NULL" * (not column.nullable)
+    return type_text(column) + " NOT NULL" * (not column.nullable)
 
 
 # ---- the same event in another format

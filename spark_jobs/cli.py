@@ -248,7 +248,7 @@ def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
     from_stream = args.ddl == Path("stream")
     tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl and not from_stream else None
-    learn = from_stream or args.command == "transcode"
+    learn = from_stream or args.command in ("transcode", "explain")
     return Side(args.format, schemas, options, tables, claims, verify, learn)
 
 

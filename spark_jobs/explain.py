@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.explain import Question, explain
 from schemas.options import Options
-from spark_jobs.codec import Side
+from schemas.ports import TableSource
+from schemas.wire import format_named
+from spark_jobs.codec import Side, decode_one
 from spark_jobs.endpoints import KafkaClient
+from spark_jobs.learned import Learning
 from spark_jobs.messages import read_messages
 
 _WIDTH, _LABEL = 100, 15
@@ -80,9 +84,20 @@ def _numbered(path: Path) -> Iterator[Message | WireError]:
 def run(place: str, side: Side, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
     """(what is printed, exit code)."""
     message, earlier = find(place, kafka)
-    answer = explain(Question(message, side.format, side.context(), options, side.schemas.registered, earlier))
+    context = replace(side, tables=_learned(side, earlier)).context()
+    answer = explain(Question(message, side.format, context, options, side.schemas.registered, earlier))
     text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
     return text, 1 if "error" in answer else 0
+
+
+def _learned(side: Side, earlier: list[Message]) -> TableSource | None:
+    """The tables given, else those that DDL before the message defines."""
+    learn = side.learn and format_named(side.format).carries_ddl
+    learning = Learning(replace(side, learn=learn))
+    if learn:
+        for message in earlier:
+            decode_one(learning.decoder, message)
+    return learning.tables
 
 
 # ---- text

@@ -10,19 +10,22 @@ _WITH_LENGTH = ("char", "varchar", "binary", "varbinary", "bit", "year")
 
 
 def type_text(column: Column) -> str:
-    """The column's type: `int(10) unsigned zerofill`, `decimal(10,2)`, `enum('a','b')`, `datetime(6)`."""
+    """The column's type: `int(10) unsigned zerofill`, `decimal(10,2)`, `enum('a','b')`, `datetime(6)`.
+
+    Lengths that are not known, as of a column that a message described, are left out.
+    """
     name, kind = column.type.name, column.type.kind
     text = name
     if kind is Kind.INTEGER:
         if column.zerofill or (name == "tinyint" and column.length == 1):
             text += f"({column.length})"
     elif kind is Kind.DECIMAL or (column.scale is not None and kind in (Kind.FLOAT, Kind.DOUBLE)):
-        text += f"({column.length},{column.scale})"
+        text += f"({column.length},{column.scale})" if column.length is not None else ""
     elif kind in _TEMPORAL:
         text += f"({column.scale})" if column.scale else ""
     elif column.elements:
         text += "(" + ",".join("'" + e.replace("'", "''") + "'" for e in column.elements) + ")"
-    elif name in _WITH_LENGTH or (kind is Kind.VECTOR and column.length is not None):
+    elif (name in _WITH_LENGTH or kind is Kind.VECTOR) and column.length is not None:
         text += f"({column.length})"
     return text + (" unsigned" if column.unsigned else "") + (" zerofill" if column.zerofill else "")
 
