@@ -29,6 +29,13 @@ StoreUrl = Annotated[
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
 ]
+LogicalTypes = Annotated[
+    str | None,
+    typer.Option(
+        help="strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
+        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]"
+    ),
+]
 
 
 @app.callback()
@@ -37,7 +44,13 @@ def commands() -> None:
 
 
 @app.command()
-def serve(host: Host = None, port: Port = None, store: StoreUrl = None, profile: Profile = None) -> None:
+def serve(
+    host: Host = None,
+    port: Port = None,
+    store: StoreUrl = None,
+    profile: Profile = None,
+    logical_types: LogicalTypes = None,
+) -> None:
     """Serve the registry until Ctrl-C or SIGTERM.
 
     Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
@@ -48,7 +61,7 @@ def serve(host: Host = None, port: Port = None, store: StoreUrl = None, profile:
 
     Try it:  curl http://127.0.0.1:8081/subjects
     """
-    given = {"host": host, "port": port, "store": store, "profile": profile}
+    given = {"host": host, "port": port, "store": store, "profile": profile, "logical_types": logical_types}
     explicit = {name: value for name, value in given.items() if value is not None}
     try:
         run(explicit)

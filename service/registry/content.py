@@ -8,7 +8,7 @@ from schemas.errors import RegistryError
 from service.registry.core import Registry
 from service.registry.identity import guid, identity
 from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, Reference
+from service.registry.model import Content, NewSchema, Reference, Stored, context_of, qualified
 from service.registry.ports import Reader
 
 _SHOWN_TEXT = 10240
@@ -16,13 +16,17 @@ _MAX_REFERENCED = 1000
 
 
 def understand(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
 ) -> tuple[Parsed, Content]:
-    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5)."""
-    references = tuple(latest_resolved(tx, reference) for reference in new.references)
+    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5).
+
+    `strict` False reads it as leniently as what is stored already.
+    """
+    context = context_of(subject)
+    references = tuple(latest_resolved(tx, context, reference) for reference in new.references)
     try:
-        texts = referenced_texts(tx, references)
-        parsed = registry.parse(new.kind, new.text, texts)
+        texts = referenced_texts(tx, context, references)
+        parsed = registry.parse(new.kind, new.text, texts, strict=strict)
         text = parsed.normalized() if normalize else parsed.text
     except ValueError as error:
         raise invalid(subject, new, str(error)) from None
@@ -32,41 +36,48 @@ def understand(
     return parsed, content
 
 
-def stored_schema(registry: Registry, tx: Reader, content: Content) -> Parsed:
+def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
     """The parsed form of what is in the store already; read leniently, as Confluent does."""
-    return registry.parse(content.kind, content.text, referenced_texts(tx, content.references), strict=False)
+    content = stored.content
+    texts = referenced_texts(tx, context_of(stored.subject), content.references)
+    return registry.parse(content.kind, content.text, texts, strict=False)
 
 
-def latest_resolved(tx: Reader, reference: Reference) -> Reference:
+def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:
     """Version -1 of a reference means the latest and is stored as its number."""
     if reference.version == -1 and reference.subject:
-        latest = tx.latest(reference.subject)
+        latest = tx.latest(qualified(reference.subject, context))
         if latest is not None:
             return replace(reference, version=latest.version)
     return reference
 
 
-def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[str, ...]:
-    """The texts of all references, each after those it needs. Raises ValueError for one that is not there."""
+def referenced_texts(tx: Reader, context: str, references: tuple[Reference, ...]) -> tuple[str, ...]:
+    """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
+
+    A subject without a context is in that of the schema which refers to it.
+    """
+    if not references:
+        return ()
     texts: dict[tuple[str, int], str] = {}
-    waiting = [(reference, False) for reference in reversed(references)]
+    waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
             return tuple(texts.values())
-        reference, ready = waiting.pop()
+        reference, context, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
             raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (reference.subject, reference.version)
+        key = (qualified(reference.subject, context), reference.version)
         if key in texts:
             continue
         found = tx.version(*key)
         if found is None or (found.deleted and not ready):
-            raise ValueError(f'No schema reference found for subject "{key[0]}" and version {key[1]}')
+            raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[1]}')
         if ready:
             texts[key] = found.content.text
         else:
-            waiting.append((reference, True))
-            waiting += [(inner, False) for inner in reversed(found.content.references)]
+            waiting.append((reference, context, True))
+            waiting += [(inner, context_of(key[0]), False) for inner in reversed(found.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 

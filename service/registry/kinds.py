@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
+from service.registry.avro import tags
 from service.registry.avro.canonical import canonical, normalized
 from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
-from service.registry.compat import Comparable
+from service.registry.compat import Comparable, logical
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
+from service.registry.model import Tagged, Tags
 
 
 class Parsed(Comparable, Protocol):
@@ -43,6 +45,20 @@ class AvroSchema:
         except AmbiguousAlias as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return [one.message(reader_word, writer_word) for one in found]
+
+    # ---- abilities
+
+    def tags(self) -> list[Tagged]:
+        return tags.find(self.node)
+
+    def retagged(self, add: Tags, remove: Tags) -> str:
+        return tags.change(self.text, add, remove)
+
+    def field_names(self) -> list[str]:
+        return [field.name for field in self.node.fields] if isinstance(self.node, Record) else []
+
+    def logical_changes(self, old: object) -> list[logical.Change]:
+        return logical.changes(old.node, self.node) if isinstance(old, AvroSchema) else []
 
 
 def parse_avro(text: str, referenced: Sequence[str], strict: bool) -> AvroSchema:

@@ -64,20 +64,26 @@ def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields
     for old in reversed(olds) if level.transitive else olds[-1:]:
         messages = _against(new, old, level)
         if messages:
-            trailer = f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
-            return [*messages, trailer]
+            return [*messages, trailer(level, validate_fields)]
     return []
 
 
+def trailer(level: Level, validate_fields: bool) -> str:
+    """The last of the messages."""
+    return f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
+
+
+def about(version: int, text: str) -> list[str]:
+    """The messages that name the old schema."""
+    shown = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
+    return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
+
+
 def _against(new: Comparable, old: Old, level: Level) -> list[str]:
-    about_old = [f"{{oldSchemaVersion: {old.version}}}", f"{{oldSchema: {_shown(old.schema.text)}}}"]
+    about_old = about(old.version, old.schema.text)
     if new.kind != old.schema.kind:
         return ["Incompatible because of different schema type", *about_old]
     forward = old.schema.differences(new, "old", "new") if level.forward else []
     backward = new.differences(old.schema, "new", "old") if level.backward else []
     # Confluent names the old schema after backward failures only, except where the level has no backward part.
     return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
-
-
-def _shown(text: str) -> str:
-    return f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
