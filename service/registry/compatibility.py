@@ -64,7 +64,9 @@ def against(
     problems: list[str] = []
     if rules.level.backward or rules.level.forward:
         versions = [compat.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
-        problems = compat.check(parsed, versions, rules.level, validate_fields=rules.validate_fields)
+        problems = compat.check(
+            parsed, versions, rules.level, validate_fields=rules.validate_fields, policy=rules.policy
+        )
     if kept and not problems:
         problems = [compat.trailer(rules.level, rules.validate_fields)]
     return kept + problems

@@ -176,10 +176,9 @@ def add(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     parsed, content = understood(registry, tx, subject, full, rules, wish)
-    if not new.version:
-        known = find(registry, tx, subject, content, schema_id=new.id)
-        if known is not None and (new.id is None or known.stored.id == new.id):
-            return replace(known, completed=full != new)
+    known = repeated(registry, tx, subject, new, content)
+    if known is not None:
+        return replace(known, completed=full != new)
     olds = [] if importing else tx.live(subject)
     changes = logical_changes(registry, tx, olds, parsed)
     if not importing and not wish.force:

@@ -21,7 +21,7 @@ LONG = Content(identity('"long"'), '"long"')
 
 
 def add(tx: Writer, subject: str, version: int, content: Content, context: str = ".") -> int:
-    schema_id = tx.id_of(context, content.identity)
+    schema_id = tx.id_of(context, content)
     if schema_id is None:
         schema_id = tx.new_id(context)
         tx.put_schema(context, schema_id, content)
@@ -42,11 +42,12 @@ def test_versions_and_what_they_hold(store: SqlStore) -> None:
         assert second.content == rich
         assert (second.subject, second.version, second.id, second.ts, second.deleted) == ("s", 2, 2, 1002, False)
         assert tx2.latest("s") == second
-        assert tx2.by_identity("s", INT.identity) == tx2.version("s", 1)
+        assert tx2.by_content("s", INT) == tx2.version("s", 1)
         assert [one.subject for one in tx2.holders(".", 1)] == ["t", "s"]
         assert [(row.subject, row.version) for row in tx2.referrers("t", 1)] == [("s", 2)]
-        assert tx2.has_references("s")
-        assert not tx2.has_references("t")
+        assert tx2.lookalikes("s") == [second]
+        assert tx2.lookalikes("t") == []
+        assert tx2.schema(".", 2) == rich
         assert tx2.subjects() == [("s", True), ("t", True)]
         assert [(one.subject, one.version) for one in tx2.search("s")] == [("s", 1), ("s", 2)]
         assert tx2.ids_of(INT.identity) == [(".", 1)]
@@ -63,8 +64,8 @@ def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
         assert latest is not None
         assert with_deleted is not None
         assert (latest.version, with_deleted.version) == (1, 2)
-        assert tx.by_identity("s", LONG.identity) is None
-        assert tx.by_identity("s", LONG.identity, deleted=True) == with_deleted
+        assert tx.by_content("s", LONG) is None
+        assert tx.by_content("s", LONG, deleted=True) == with_deleted
         tx.soft_delete("s", [1])
         assert tx.subjects() == [("s", False)]
 
@@ -75,7 +76,7 @@ def test_an_id_is_never_handed_out_twice(store: SqlStore, tmp_path: Path) -> Non
         assert add(tx, "s", 2, LONG) == 2
         tx.remove("s", [1, 2])
         assert tx.holders(".", 2) == []
-        assert tx.id_of(".", LONG.identity) is None
+        assert tx.id_of(".", LONG) is None
     store.close()
     again = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
     with again.write() as tx:

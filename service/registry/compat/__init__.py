@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ class Comparable(Protocol):
         """Why data written with `writer` can't be read with this schema; [] when it can."""
 
 
+@runtime_checkable
+class Policied(Protocol):
+    """A schema type whose rules depend on the config's `compatibilityPolicy` (STRICT, LENIENT or LOGICAL)."""
+
+    def differences_under(self, policy: str, writer: Comparable, reader_word: str, writer_word: str) -> list[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Old:
     """An earlier version to compare with."""
@@ -54,7 +61,9 @@ class Old:
     schema: Comparable
 
 
-def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False) -> list[str]:
+def check(
+    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, policy: str | None = None
+) -> list[str]:
     """Messages why `new` may not follow `olds` (oldest first); [] when it may.
 
     A transitive level looks at all, newest first, and stops at the first that fails; any other at the newest only.
@@ -62,7 +71,7 @@ def check(new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields
     if not (level.backward or level.forward) or not olds:
         return []
     for old in reversed(olds) if level.transitive else olds[-1:]:
-        messages = _against(new, old, level)
+        messages = _against(new, old, level, policy)
         if messages:
             return [*messages, trailer(level, validate_fields)]
     return []
@@ -79,11 +88,17 @@ def about(version: int, text: str) -> list[str]:
     return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
 
 
-def _against(new: Comparable, old: Old, level: Level) -> list[str]:
+def _against(new: Comparable, old: Old, level: Level, policy: str | None) -> list[str]:
     about_old = about(old.version, old.schema.text)
     if new.kind != old.schema.kind:
         return ["Incompatible because of different schema type", *about_old]
-    forward = old.schema.differences(new, "old", "new") if level.forward else []
-    backward = new.differences(old.schema, "new", "old") if level.backward else []
+    forward = _differences(old.schema, new, "old", "new", policy) if level.forward else []
+    backward = _differences(new, old.schema, "new", "old", policy) if level.backward else []
     # Confluent names the old schema after backward failures only, except where the level has no backward part.
     return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
+
+
+def _differences(reader: Comparable, writer: Comparable, word: str, other: str, policy: str | None) -> list[str]:
+    if policy is not None and isinstance(reader, Policied):
+        return reader.differences_under(policy, writer, word, other)
+    return reader.differences(writer, word, other)
