@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from service.api import compatibility, config, contexts, errors, health, mode, root, schemas, subjects
+from service.api import compatibility, config, contexts, errors, health, metrics, mode, root, schemas, subjects
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
 from service.settings import STRICT, Settings
 from service.store import open_store
 
-ROUTERS = tuple(part.router for part in (root, health, subjects, schemas, compatibility, config, mode, contexts))
+ROUTERS = tuple(
+    part.router for part in (root, health, metrics, subjects, schemas, compatibility, config, mode, contexts)
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -33,5 +35,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
     return app

@@ -13,11 +13,13 @@ import typer
 from pydantic import ValidationError
 
 from schemas.errors import SetupError
+from service import logs
 from service.app import create_app
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
 
 CANNOT_START = 2
+_LOG = logging.getLogger("service")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,6 +38,10 @@ LogicalTypes = Annotated[
         "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]"
     ),
 ]
+LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
+AccessLog = Annotated[
+    bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
+]
 
 
 @app.callback()
@@ -50,6 +56,8 @@ def serve(
     store: StoreUrl = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
+    log_format: LogFormat = None,
+    access_log: AccessLog = None,
 ) -> None:
     """Serve the registry until Ctrl-C or SIGTERM.
 
@@ -61,7 +69,15 @@ def serve(
 
     Try it:  curl http://127.0.0.1:8081/subjects
     """
-    given = {"host": host, "port": port, "store": store, "profile": profile, "logical_types": logical_types}
+    given = {
+        "host": host,
+        "port": port,
+        "store": store,
+        "profile": profile,
+        "logical_types": logical_types,
+        "log_format": log_format,
+        "access_log": access_log,
+    }
     explicit = {name: value for name, value in given.items() if value is not None}
     try:
         run(explicit)
@@ -76,7 +92,7 @@ def serve(
 def run(explicit: dict[str, Any]) -> None:
     """Start and serve. Raises SetupError or ValueError if it can't start."""
     settings = Settings(**explicit)
-    logging.getLogger("service").setLevel(settings.log_level.upper())
+    logs.configure(settings.log_format, settings.log_level)
     for used in aliases_used(os.environ, explicit):
         say(used)
     listening = bind(settings.host, settings.port)
@@ -98,11 +114,12 @@ def stopped(_number: int, _frame: FrameType | None) -> None:
 
 
 def say(text: str) -> None:
-    print(f"ticdc-bridge: {text}", file=sys.stderr, flush=True)
+    """Say something on stderr, whatever the log level is."""
+    _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
 
 
 def give_up(reason: str) -> NoReturn:
-    say(f"can't start: {reason}")
+    print(f"ticdc-bridge: can't start: {reason}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)
 
 

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged to stderr"
     )
+    log_format: Literal["text", "json"] = Field(default="text", description="how log lines look")
+    access_log: bool = Field(default=False, description="whether every request is logged")
     advertised_host: str = Field(default="", description="accepted from SCHEMA_REGISTRY_HOST_NAME, not used")
 
     @field_validator("profile", mode="before")
@@ -79,7 +81,7 @@ class Settings(BaseSettings):
             raise ValueError(f"must be one of {', '.join(_LEVELS)}")
         return level
 
-    @field_validator("log_level", "logical_types", mode="before")
+    @field_validator("log_level", "log_format", "logical_types", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value

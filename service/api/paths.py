@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.call import compact
 from service.api.context_paths import CONTEXTS, within_context
 from service.api.media import V1
+from service.logs import REQUEST_ID
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
@@ -35,6 +36,7 @@ class RawPaths:
             await self._app(scope, receive, send)
             return
         request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
+        REQUEST_ID.set(request_id)
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -109,6 +109,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is stored: different schemas, subjects with an undeleted version, versions by schema type."""
+
+    schemas: int
+    subjects: int
+    live: Mapping[str, int]
+    deleted: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something about a version that was accepted and may be misread. `ts` is in ms."""
 

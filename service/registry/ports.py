@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from service.registry.model import Content, Stored, VersionRow, Warned
+from service.registry.model import Content, Counts, Stored, VersionRow, Warned
 
 
 class Reader(Protocol):
@@ -70,6 +70,8 @@ class Reader(Protocol):
 
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
+
+    def counts(self) -> Counts: ...
 
     def warnings(self, subject: str | None = None) -> list[Warned]:
         """The warnings about a subject, or about all, oldest first."""

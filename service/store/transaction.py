@@ -13,6 +13,7 @@ from service.registry.metadata import VERSION
 from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
+    Counts,
     Reference,
     Stored,
     VersionRow,
@@ -119,6 +120,16 @@ class Transaction:
 
     def contexts(self) -> list[str]:
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
+
+    def counts(self) -> Counts:
+        same = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+        kinds = select(schemas.c.kind, versions.c.deleted, func.count()).join_from(versions, schemas, same)
+        by_state: dict[bool, dict[str, int]] = {False: {}, True: {}}
+        for kind, deleted, number in self._sql.execute(kinds.group_by(schemas.c.kind, versions.c.deleted)):
+            by_state[bool(deleted)][kind] = number
+        subjects = select(func.count(versions.c.subject.distinct())).where(~versions.c.deleted)
+        total = self._sql.execute(select(func.count()).select_from(schemas)).scalar_one()
+        return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
 
     def warnings(self, subject: str | None = None) -> list[Warned]:
         query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
