@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from service.api import compatibility, config, contexts, errors, health, metrics, mode, root, schemas, subjects
+from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
@@ -30,11 +30,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         yield
         store.close()
 
-    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
     return app
