@@ -30,8 +30,7 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     if not new.text:
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     with registry.store.read() as tx:
-        subject = config.target(tx, subject)
-        rules = config.in_force(registry, tx, subject)
+        subject, rules = config.settle(registry, tx, subject)
         olds = tx.live(subject) if version is None else one_version(tx, subject, version)
         strict = rules.validate_new
         parsed, content = understand(registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict)

@@ -15,7 +15,7 @@ from service.registry.core import Registry
 from service.registry.metadata import merged
 from service.registry.mode import check_writable
 from service.registry.model import Metadata, context_of, qualified
-from service.registry.naming import normalized
+from service.registry.naming import check_subject, normalized
 from service.registry.ports import Reader
 from service.registry.scopes import SERVER, chain, scope_of
 
@@ -97,8 +97,22 @@ class InForce:
         return merged(merged(self.default_metadata, metadata), self.override_metadata)
 
 
+def settle(registry: Registry, tx: Reader, subject: str) -> tuple[str, InForce]:
+    """The subject that is meant (see `target`), and what a registration of it has to obey."""
+    stored = tx.configs(chain(subject))
+    meant = _aliased(subject, stored.get(subject, {}))
+    if meant != subject:
+        subject, stored = meant, tx.configs(chain(meant))
+    return subject, _in_force(registry, subject, stored)
+
+
 def in_force(registry: Registry, tx: Reader, subject: str) -> InForce:
-    config = _in_scope(registry, tx, subject)
+    """What a registration of exactly this subject has to obey."""
+    return _in_force(registry, subject, tx.configs(chain(subject)))
+
+
+def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) -> InForce:
+    config = _nearest(registry, subject, stored)
     return InForce(
         LEVELS[config[LEVEL]],
         policy=config.get("compatibilityPolicy"),
@@ -112,9 +126,16 @@ def in_force(registry: Registry, tx: Reader, subject: str) -> InForce:
 
 
 def target(tx: Reader, subject: str) -> str:
-    """The subject that is meant: the alias in the config of `subject`, if there is one (one step only)."""
-    alias = tx.configs([subject]).get(subject, {}).get("alias")
-    return normalized(qualified(alias, context_of(subject))) if alias else subject
+    """The subject that is meant: the alias in the config of `subject`, if there is one (one step only).
+
+    Raises INVALID_SUBJECT for an alias that can't be a subject.
+    """
+    return _aliased(subject, tx.configs([subject]).get(subject, {}))
+
+
+def _aliased(subject: str, config: Config) -> str:
+    alias = config.get("alias")
+    return check_subject(normalized(qualified(alias, context_of(subject)))) if alias else subject
 
 
 def aliases(tx: Reader) -> dict[str, list[str]]:
@@ -131,7 +152,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return _in_scope(registry, tx, scope)
+            return _nearest(registry, scope, tx.configs(chain(scope)))
         own = tx.configs([scope]).get(scope)
     if own is None and scope != SERVER:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
@@ -174,11 +195,9 @@ def _complete(registry: Registry, config: Config) -> Config:
     return {name: filled[name] for name in _ORDER if name in filled}
 
 
-def _in_scope(registry: Registry, tx: Reader, scope: str) -> Config:
+def _nearest(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
     """The first config on the way up decides; some keys that it lacks come from the ones above."""
-    scopes = chain(scope)
-    stored = tx.configs(scopes)
-    found = [stored[one] for one in scopes if one in stored]
+    found = [stored[one] for one in chain(scope) if one in stored]
     config: Config = dict(found[0]) if found else {}
     for above in found[1:]:
         for name in _INHERITED:

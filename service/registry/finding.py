@@ -29,9 +29,9 @@ def lookup(
     Raises INVALID_SCHEMA, SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND.
     """
     with registry.store.read() as tx:
-        subject = config.target(tx, subject)
+        subject, rules = config.settle(registry, tx, subject)
         if new.text.strip():
-            found = under(registry, tx, subject, new, normalize=normalize, deleted=deleted)
+            found = under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
             found = found or elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
             if found is not None:
                 return found
@@ -41,10 +41,16 @@ def lookup(
 
 
 def under(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
+    registry: Registry,
+    tx: Reader,
+    subject: str,
+    new: NewSchema,
+    rules: config.InForce,
+    *,
+    normalize: bool,
+    deleted: bool,
 ) -> Found | None:
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
-    rules = config.in_force(registry, tx, subject)
     normalize = normalize or rules.normalize
     _, content = understand(registry, tx, subject, new, normalize=normalize, strict=False)
     found = find(registry, tx, subject, content, deleted=deleted)
@@ -69,8 +75,9 @@ def elsewhere(
         name = prefix_of(context) + subject
         if tx.latest(name, deleted=deleted) is None:
             continue
+        rules = config.in_force(registry, tx, name)
         try:
-            found = under(registry, tx, name, new, normalize=normalize, deleted=deleted)
+            found = under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
         except RegistryError:
             continue  # the schema has no meaning there, e.g. for want of a reference
         if found is not None:

@@ -43,8 +43,7 @@ def register(
     wish = Wish(normalize, force)
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
-        subject = config.target(tx, subject)
-        rules = config.in_force(registry, tx, subject)
+        subject, rules = config.settle(registry, tx, subject)
         new = retagged(registry, tx, subject, new)
         known = already(registry, tx, subject, new, rules, wish)
     if known is not None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from schemas.errors import RegistryError
 from service.registry import compatibility, config, mode, schemas, subjects, warnings
@@ -17,7 +15,6 @@ from service.registry.finding import lookup
 from service.registry.model import NewSchema, Tagged
 from service.registry.naming import LATEST
 from service.registry.registering import register, tag
-from service.store import SqlStore, open_store
 from service.testing import running_service
 from tests.service.support import Client, column, record
 
@@ -191,18 +188,3 @@ def test_imports_are_not_warned_about(registry: Registry) -> None:
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 2))), id=1))
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 4))), id=2))
     assert warnings.of(registry) == []
-
-
-def test_a_store_of_the_first_layout_is_brought_up_to_date(store: SqlStore, tmp_path: Path) -> None:
-    register(Registry(store), ":.c:s", NewSchema('"int"'))
-    with store.write() as tx:
-        for table in ("modes", "contexts", "warnings"):
-            tx._sql.execute(text(f"DROP TABLE {table}"))
-        tx._sql.execute(text("UPDATE bridge_facts SET value = '1'"))
-    store.close()
-    for _ in range(2):
-        again = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
-        with again.read() as reader:
-            assert reader.contexts() == [".c"]
-            assert reader.modes([":.:"]) == {}
-        again.close()

@@ -31,7 +31,7 @@ def test_the_description_holds(api: Any) -> None:
     assert len(operations) > 40
     for operation in operations:
 
-        @settings(max_examples=12, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def holds(case: Any) -> None:
             case.call_and_validate(checks=[not_a_server_error, status_code_conformance])

@@ -12,9 +12,10 @@ from sqlalchemy import text
 
 from schemas.errors import RegistryError, SetupError
 from service.registry.identity import identity
-from service.registry.model import Content, Reference
+from service.registry.model import Content, Counts, Reference, Warned
 from service.registry.ports import Writer
 from service.store import SqlStore, open_store
+from tests.service.support import GOLDEN
 
 INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')
@@ -204,3 +205,48 @@ def test_another_layout_is_refused(store: SqlStore, tmp_path: Path) -> None:
         tx._sql.execute(text("UPDATE bridge_facts SET value = '999'"))
     with pytest.raises(SetupError, match="layout 999"):
         open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+
+
+def test_a_store_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
+    """The file is a dump of what the first version wrote: three versions, one of them soft-deleted, and a config."""
+    old = sqlite3.connect(tmp_path / "old.db")
+    old.executescript((GOLDEN / "layout1.sql").read_text(encoding="utf-8"))
+    old.close()
+    for _ in range(2):
+        opened = open_store(f"sqlite:///{tmp_path / 'old.db'}")
+        with opened.write() as tx:
+            assert tx.contexts() == [".c"]
+            assert tx.modes([":.:", "s"]) == {}
+            assert tx.configs(["s"]) == {"s": {"compatibilityLevel": "FULL"}}
+            assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
+            assert [tx.max_id("."), tx.max_id(".c")] == [2, 1]
+            assert tx.warnings() == []
+        opened.close()
+
+
+def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:
+    warned = Warned("s", 1, "KIND", "what", 5)
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        add(tx, ":.c:s", 1, LONG, ".c")
+        tx.use_id(".", 50)
+        tx.use_id(".", 7)
+        assert add(tx, "s", 2, LONG) == 51
+        tx.soft_delete("s", [2])
+        tx.put_mode("s", "IMPORT")
+        tx.put_mode("s", "READONLY")
+        tx.put_mode("t", "IMPORT")
+        tx.put_mode("t", None)
+        tx.put_warning(warned)
+        tx.put_config("s", {"alias": "t"})
+    with store.read() as reader:
+        assert reader.modes(["s", "t"]) == {"s": "READONLY"}
+        assert reader.contexts() == [".c"]
+        assert reader.warnings() == reader.warnings("s") == [warned]
+        assert reader.warnings("t") == []
+        assert reader.all_configs() == {"s": {"alias": "t"}}
+        assert reader.counts() == Counts(schemas=3, subjects=2, live={"AVRO": 2}, deleted={"AVRO": 1})
+    with store.write() as tx:
+        tx.remove("s", [1])
+        tx.drop_context(".c")
+        assert (tx.warnings(), tx.contexts()) == ([], [])
