@@ -39,7 +39,7 @@ def understand(
 def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
     """The parsed form of what is in the store already; read leniently, as Confluent does."""
     content = stored.content
-    texts = referenced_texts(tx, context_of(stored.subject), content.references)
+    texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
     return registry.parse(content.kind, content.text, texts, strict=False)
 
 
@@ -52,10 +52,13 @@ def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference
     return reference
 
 
-def referenced_texts(tx: Reader, context: str, references: tuple[Reference, ...]) -> tuple[str, ...]:
+def referenced_texts(
+    tx: Reader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+) -> tuple[str, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
-    A subject without a context is in that of the schema which refers to it.
+    A subject without a context is in that of the schema which refers to it. A soft-deleted version is there for what
+    is stored already (`deleted`), not for new schemas.
     """
     if not references:
         return ()
@@ -71,7 +74,7 @@ def referenced_texts(tx: Reader, context: str, references: tuple[Reference, ...]
         if key in texts:
             continue
         found = tx.version(*key)
-        if found is None or (found.deleted and not ready):
+        if found is None or (found.deleted and not (ready or deleted)):
             raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[1]}')
         if ready:
             texts[key] = found.content.text

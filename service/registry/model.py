@@ -148,4 +148,7 @@ def prefix_of(context: str) -> str:
 
 def qualified(subject: str, context: str) -> str:
     """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
-    return subject if _QUALIFIED.match(subject) else prefix_of(context) + subject
+    found = _QUALIFIED.match(subject)
+    if found is None:
+        return prefix_of(context) + subject
+    return subject[found.end() :] if found[1] == DEFAULT_CONTEXT else subject

@@ -5,13 +5,14 @@ Tables that a newer layout adds are there already when a step runs (`metadata.cr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 
 from service.registry.model import DEFAULT_CONTEXT
-from service.store.tables import LAYOUT, contexts, facts, versions
+from service.store.tables import LAYOUT, contexts, facts, schemas, versions
 
 
 def migrate(connection: Connection, layout: int) -> None:
@@ -22,11 +23,16 @@ def migrate(connection: Connection, layout: int) -> None:
         connection.execute(update(facts).where(facts.c.name == "layout").values(value=str(LAYOUT)))
 
 
-def list_contexts(connection: Connection) -> None:
-    """Layout 1 knew a context by its versions only."""
+def from_1(connection: Connection) -> None:
+    """Layout 1 had no list of contexts, and a reference without a context meant the default one, wherever it stood."""
     used = select(versions.c.context).where(versions.c.context != DEFAULT_CONTEXT).distinct()
     connection.execute(insert(contexts).from_select(["context"], used))
+    elsewhere = select(schemas.c.context, schemas.c.id, schemas.c.refs)
+    for row in connection.execute(elsewhere.where(schemas.c.context != DEFAULT_CONTEXT, schemas.c.refs != "[]")).all():
+        refs = [[name, f":.:{to}" if to[:2] != ":." else to, version] for name, to, version in json.loads(row.refs)]
+        this = and_(schemas.c.context == row.context, schemas.c.id == row.id)
+        connection.execute(update(schemas).where(this).values(refs=json.dumps(refs, ensure_ascii=False)))
 
 
 # From which layout a step starts. Layout 2 added modes, contexts and warnings.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: list_contexts}
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1}

@@ -106,6 +106,16 @@ def test_a_reference_that_is_soft_deleted_is_not_there_for_new_schemas(registry:
         register(registry, "outer", new)
 
 
+def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("x"))))
+    new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    register(registry, "outer", new)
+    subjects.delete_subject(registry, "outer")
+    subjects.delete_subject(registry, "inner")
+    stored = subjects.get_version(registry, "outer", 1, deleted=True)
+    assert '"name":"x"' in schemas.formatted(registry, stored, "resolved")
+
+
 def test_force_skips_the_check(registry: Registry) -> None:
     register(registry, "s", NewSchema('"int"'))
     with pytest.raises(RegistryError) as refused:

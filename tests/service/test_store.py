@@ -11,6 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from schemas.errors import RegistryError, SetupError
+from service.registry.content import stored_schema
+from service.registry.core import Registry
 from service.registry.identity import identity
 from service.registry.model import Content, Counts, Reference, Warned
 from service.registry.ports import Writer
@@ -208,7 +210,7 @@ def test_another_layout_is_refused(store: SqlStore, tmp_path: Path) -> None:
 
 
 def test_a_store_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
-    """The file is a dump of what the first version wrote: three versions, one of them soft-deleted, and a config."""
+    """The file is a dump of what the first version wrote: versions (one soft-deleted), a reference, a config."""
     old = sqlite3.connect(tmp_path / "old.db")
     old.executescript((GOLDEN / "layout1.sql").read_text(encoding="utf-8"))
     old.close()
@@ -219,8 +221,12 @@ def test_a_store_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> No
             assert tx.modes([":.:", "s"]) == {}
             assert tx.configs(["s"]) == {"s": {"compatibilityLevel": "FULL"}}
             assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
-            assert [tx.max_id("."), tx.max_id(".c")] == [2, 1]
+            assert [tx.max_id("."), tx.max_id(".c")] == [3, 2]
             assert tx.warnings() == []
+            outer = tx.version(":.c:outer", 1)
+            assert outer is not None
+            assert stored_schema(Registry(opened), tx, outer).resolved().count('"name":"In"') == 1
+            assert [row.subject for row in tx.referrers("inner", 1)] == [":.c:outer"]
         opened.close()
 
 
