@@ -33,7 +33,10 @@ class HasLogicalTypes(Protocol):
 
 @runtime_checkable
 class Formats(Protocol):
-    """The schema can be printed in other forms than its canonical text and the resolved one."""
+    """The schema can be printed in other forms than its canonical text."""
 
-    def formatted(self, name: str) -> str | None:
-        """The text in the form of that name; None for a form that is not known."""
+    def formatted(self, format_: str) -> str:
+        """The text in a `format` of the API; the canonical text for one that this type does not know.
+
+        Raises ValueError for a schema that the format can't hold.
+        """

@@ -64,7 +64,7 @@ def against(
     if rules.level.backward or rules.level.forward:
         versions = [compat.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
         problems = compat.check(
-            parsed, versions, rules.level, validate_fields=rules.validate_fields, policy=rules.policy
+            parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
         )
     if kept and not problems:
         problems = [compat.trailer(rules.level, rules.validate_fields)]

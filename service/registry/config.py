@@ -80,7 +80,7 @@ class InForce:
     """What a registration of a subject has to obey. `group`: the metadata property that splits versions into groups."""
 
     level: Level
-    policy: str | None = None
+    lenient: bool = False
     group: str | None = None
     normalize: bool = False
     validate_fields: bool = False
@@ -115,7 +115,7 @@ def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) ->
     config = _nearest(registry, subject, stored)
     return InForce(
         LEVELS[config[LEVEL]],
-        policy=config.get("compatibilityPolicy"),
+        lenient=config.get("compatibilityPolicy") == "LENIENT",
         group=config.get("compatibilityGroup"),
         normalize=bool(config.get("normalize")),
         validate_fields=bool(config.get("validateFields")),

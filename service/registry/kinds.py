@@ -48,6 +48,9 @@ class AvroSchema:
 
     # ---- abilities
 
+    def formatted(self, format_: str) -> str:
+        return self.resolved() if format_ == "resolved" else self.text
+
     def tags(self) -> list[Tagged]:
         return tags.find(self.node)
 

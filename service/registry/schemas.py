@@ -119,16 +119,19 @@ def search(registry: Registry, *, prefix: str = "", deleted: bool = False, lates
     return list({stored.subject: stored for stored in found}.values()) if latest_only else found
 
 
-def formatted(registry: Registry, stored: Stored, name: str) -> str:
-    """The schema in a format: `resolved` writes references out; one that is not known is left out of account."""
-    if not name:
+def formatted(registry: Registry, stored: Stored, format_: str) -> str:
+    """The schema in a `format` of its type, e.g. `resolved` for Avro; one that is not known is left out of account.
+
+    Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
+    """
+    if not format_:
         return stored.content.text
     with registry.store.read() as tx:
-        parsed = stored_schema(registry, tx, stored)
-    if name == "resolved":
-        return parsed.resolved()
-    text = parsed.formatted(name) if isinstance(parsed, Formats) else None
-    return stored.content.text if text is None else text
+        try:
+            parsed = stored_schema(registry, tx, stored)
+            return parsed.formatted(format_) if isinstance(parsed, Formats) else stored.content.text
+        except ValueError as error:
+            raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
 
 
 def tags(registry: Registry, stored: Stored, wanted: Collection[str]) -> list[Tagged]:

@@ -47,10 +47,10 @@ class Comparable(Protocol):
 
 
 @runtime_checkable
-class Policied(Protocol):
-    """A schema type whose rules depend on the config's `compatibilityPolicy` (STRICT, LENIENT or LOGICAL)."""
+class WithPolicy(Protocol):
+    """A schema of a type that has the compatibilityPolicy LENIENT."""
 
-    def differences_under(self, policy: str, writer: Comparable, reader_word: str, writer_word: str) -> list[str]: ...
+    def leniently(self) -> Comparable: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Old:
 
 
 def check(
-    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, policy: str | None = None
+    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, lenient: bool = False
 ) -> list[str]:
     """Messages why `new` may not follow `olds` (oldest first); [] when it may.
 
@@ -70,8 +70,10 @@ def check(
     """
     if not (level.backward or level.forward) or not olds:
         return []
+    if lenient:
+        new, olds = _lenient(new), [Old(old.version, _lenient(old.schema)) for old in olds]
     for old in reversed(olds) if level.transitive else olds[-1:]:
-        messages = _against(new, old, level, policy)
+        messages = _against(new, old, level)
         if messages:
             return [*messages, trailer(level, validate_fields)]
     return []
@@ -88,17 +90,15 @@ def about(version: int, text: str) -> list[str]:
     return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
 
 
-def _against(new: Comparable, old: Old, level: Level, policy: str | None) -> list[str]:
+def _against(new: Comparable, old: Old, level: Level) -> list[str]:
     about_old = about(old.version, old.schema.text)
     if new.kind != old.schema.kind:
-        return ["Incompatible because of different schema type", *about_old]
-    forward = _differences(old.schema, new, "old", "new", policy) if level.forward else []
-    backward = _differences(new, old.schema, "new", "old", policy) if level.backward else []
+        return ["Incompatible because of different schema type"]
+    forward = old.schema.differences(new, "old", "new") if level.forward else []
+    backward = new.differences(old.schema, "new", "old") if level.backward else []
     # Confluent names the old schema after backward failures only, except where the level has no backward part.
     return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
 
 
-def _differences(reader: Comparable, writer: Comparable, word: str, other: str, policy: str | None) -> list[str]:
-    if policy is not None and isinstance(reader, Policied):
-        return reader.differences_under(policy, writer, word, other)
-    return reader.differences(writer, word, other)
+def _lenient(schema: Comparable) -> Comparable:
+    return schema.leniently() if isinstance(schema, WithPolicy) else schema
