@@ -89,6 +89,11 @@ class InForce:
     override_metadata: Metadata | None = None
 
     @property
+    def compares_many(self) -> bool:
+        """Whether more than the latest version is looked at."""
+        return self.level.transitive or self.group is not None
+
+    @property
     def adds_metadata(self) -> bool:
         return self.default_metadata is not None or self.override_metadata is not None
 

@@ -14,7 +14,7 @@ from service.registry.core import Registry
 from service.registry.finding import alike, find
 from service.registry.kinds import Parsed
 from service.registry.metadata import VERSION, properties, with_version
-from service.registry.model import Content, Found, NewSchema, Stored, Tagged, VersionRow, context_of
+from service.registry.model import MAX_VERSION, Content, Found, NewSchema, Stored, Tagged, VersionRow, context_of
 from service.registry.naming import LATEST, check_subject
 from service.registry.ports import Reader, Writer
 from service.registry.scopes import shown_context
@@ -171,14 +171,17 @@ def add(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish
     importing = mode.imports(in_scope)
     rows = tx.versions(subject)
     following = rows[-1].version + 1 if rows else 1
-    full = new if importing else completed(new, tx.latest(subject), rules, following)
+    latest = tx.latest(subject) if rows else None
+    full = new if importing else completed(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     parsed, content = understood(registry, tx, subject, full, rules, wish)
-    known = repeated(registry, tx, subject, new, content)
+    known = repeated(registry, tx, subject, new, content) if rows else None
     if known is not None:
         return replace(known, completed=full != new)
-    olds = [] if importing else tx.live(subject)
+    olds = [latest] if latest and not importing else []
+    if olds and rules.compares_many:
+        olds = tx.live(subject)
     changes = logical_changes(registry, tx, olds, parsed)
     if not importing and not wish.force:
         problems = against(registry, tx, olds, parsed, content, rules)
@@ -186,7 +189,7 @@ def add(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish
             problems = refusal(changes, olds, rules)
         if problems:
             raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
-    version = new.version if new.version and new.version > 0 else following
+    version = new.version if new.version and new.version > 0 else within(following, "version")
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
     make_way(tx, subject, version, new.id, rows)
@@ -214,7 +217,7 @@ def settled_id(tx: Writer, subject: str, given: int | None, content: Content) ->
     known = tx.id_of(context, content) if given is None else None
     if known is not None:
         return known
-    schema_id = tx.new_id(context) if given is None else given
+    schema_id = within(tx.new_id(context), "schema id") if given is None else given
     taken = None if given is None else tx.schema(context, given)
     if taken is not None and taken != content:
         raise RegistryError("ID_TAKEN", id=given, context=shown_context(subject))
@@ -223,6 +226,13 @@ def settled_id(tx: Writer, subject: str, given: int | None, content: Content) ->
     if taken is None:
         tx.put_schema(context, schema_id, content)
     return schema_id
+
+
+def within(number: int, what: str) -> int:
+    """A number that clients can hold; an import may have used up the last one. Raises UNPROCESSABLE."""
+    if number > MAX_VERSION:
+        raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {MAX_VERSION}")
+    return number
 
 
 def put(tx: Writer, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]) -> Stored:

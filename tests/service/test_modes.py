@@ -11,7 +11,7 @@ from schemas.errors import RegistryError
 from service.registry import config, contexts, mode, schemas, subjects
 from service.registry.core import Registry
 from service.registry.finding import lookup
-from service.registry.model import NewSchema, Reference
+from service.registry.model import MAX_VERSION, NewSchema, Reference
 from service.registry.registering import register
 from service.store import open_store
 from tests.service.support import Client, column, record
@@ -104,6 +104,15 @@ def test_ids_stay_used_after_imports_deletes_and_restarts(registry: Registry, tm
     again = Registry(open_store(f"sqlite:///{tmp_path / 'registry.db'}"))
     assert register(again, "t", NewSchema('"string"')).stored.id == 501
     again.store.close()
+
+
+def test_numbers_run_out_with_a_clear_error(registry: Registry) -> None:
+    mode.update(registry, None, "IMPORT")
+    register(registry, "s", NewSchema('"int"', id=MAX_VERSION, version=MAX_VERSION))
+    assert refused(registry, "s", NewSchema('"long"', id=4)) == "UNPROCESSABLE"
+    mode.update(registry, None, None)
+    assert refused(registry, "t", NewSchema('"long"')) == "UNPROCESSABLE"
+    assert register(registry, "t", NewSchema('"int"')).stored.id == MAX_VERSION
 
 
 def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> None:
