@@ -86,9 +86,7 @@ _ROWS = (
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
         "forward_transitive, and full_transitive",
     ),
-    ErrorRow(
-        "INVALID_MODE", 422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD."
-    ),
+    ErrorRow("INVALID_MODE", 422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD."),
     ErrorRow("FORWARD_NOT_GLOBAL", 422, 42204, "Forward mode only supported on global level"),
     ErrorRow("NOT_IN_IMPORT_MODE", 422, 42205, "Subject {subject} in context {context} is not in import mode"),
     ErrorRow("NOT_IN_READ_WRITE_MODE", 422, 42205, "Subject {subject} in context {context} is not in read-write mode"),
@@ -96,7 +94,10 @@ _ROWS = (
     ErrorRow("SUBJECTS_EXIST", 422, 42205, "Cannot import since found existing subjects"),
     ErrorRow("ID_TAKEN", 422, 42205, "Overwrite new schema with id {id} in context {context} is not permitted."),
     ErrorRow(
-        "VERSION_TAKEN", 422, 42205, "Overwrite version {version} of subject {subject} with another schema is not permitted."
+        "VERSION_TAKEN",
+        422,
+        42205,
+        "Overwrite version {version} of subject {subject} with another schema is not permitted.",
     ),
     ErrorRow(
         "REFERENCED",
