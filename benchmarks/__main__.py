@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import rows, spark_avro
+from benchmarks import ddl, rows, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -24,6 +24,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "Spark: the same for a table of 20 columns, one of nearly every type",
         partial(spark_avro.run, rows.wide()),
     ),
+    Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
 )
 _EPILOG = """\
 output

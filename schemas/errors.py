@@ -4,6 +4,7 @@
     ├── RegistryError           a rule of the schema registry says no (has an HTTP status and an error_code)
     ├── WireError               a message, or a value in it, can't be read or written
     │   └── LossyError          … because the target format can't hold the value exactly
+    ├── DdlError                a DDL statement can't be read, or does not fit the tables that are known
     └── SetupError              wrong usage, or a part that is needed can't be reached (exit code 2)
 
 A row is (code, HTTP status, registry error_code, message template). The code is also the reason of a dead letter
@@ -126,11 +127,19 @@ _ROWS = (
     ErrorRow("TOO_LARGE", 422, 0, "{where}: {details}"),
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
+    ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
+    ErrorRow("UNKNOWN_FORMAT", 422, 0, "the format can't be told: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("TYPE_UNKNOWN", 422, 0, "column {column}: {details}"),
+    # ---- DDL that can't be read or applied
+    ErrorRow("DDL_SYNTAX", 422, 0, "line {line}, column {column}: {details}"),
+    ErrorRow("DDL_TOO_LONG", 422, 0, "line 1, column 1: the statement has {length} characters, {limit} are read"),
+    ErrorRow("DDL_NOT_APPLICABLE", 422, 0, "{details}"),
+    ErrorRow("DDL_UNKNOWN_TABLE", 422, 0, "table {table} is not known here: {details}"),
+    ErrorRow("KEY_ONLY_ROW", 422, 0, "{table}: {details}"),
     # ---- usage and start
     ErrorRow("USAGE", 400, 0, "{details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),
@@ -176,6 +185,10 @@ class WireError(BridgeError):
 
 class LossyError(WireError):
     """The target format can't hold this value exactly."""
+
+
+class DdlError(BridgeError):
+    """A DDL statement that can't be read (DDL_SYNTAX: line and column tell where) or does not fit the tables known."""
 
 
 class SetupError(BridgeError):

@@ -50,8 +50,8 @@ class RowChange:
     before/after hold the columns that the message carries, and only these. `table` describes their types: a table
     version where one is known (then `table_version` is its commit_ts), else what the message or its schema tells.
     zone: time zone of TIMESTAMP text in this event. flags: what could not be known (plain-form.md).
-    extra: what one format carries beyond the row, used only to write that format again. key_only: a delete of which
-    the message has nothing but the key.
+    extra: what one format carries beyond the row, used only to write that format again. key_only: a row of which the
+    message has nothing but the key (a delete, or a large row that was cut).
     """
 
     format: str
@@ -97,6 +97,17 @@ class DdlEvent:
     @property
     def table_name(self) -> str:
         return self.table
+
+
+@dataclass(slots=True)
+class Bootstrap(DdlEvent):
+    """A table as a changefeed starts to send it (Simple's BOOTSTRAP): its columns, and no statement (query is "").
+
+    schema: the table; schema_version: what rows call it by. Other formats have nothing like it: it is not written.
+    """
+
+    schema: Table | None = None
+    schema_version: int = 0
 
 
 @dataclass(slots=True)

@@ -16,7 +16,15 @@ _CHOICES = {
     "large_message_handle_option": ("none", "handle-key-only", "claim-check"),
     "large_message_handle_compression": ("none", "snappy", "lz4"),
     "encoding_format": ("json", "avro"),
-}
+    "decimal_handling_mode": ("auto", "precise", "string", "double"),
+    "bigint_unsigned_handling_mode": ("long", "precise"),
+    "time_precision_mode": (
+        "auto", "adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds",
+    ),
+    "binary_handling_mode": ("auto", "bytes", "base64", "base64-url-safe", "hex"),
+    "skipped_operations": ("t", "none"),
+    "source_connector": ("mysql", "TiCDC"),
+}  # fmt: skip
 # Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
 _IGNORED = {
     "protocol", "name", "topic_rule", "claim_check_storage_uri", "build_at_end", "float32_columns_dropped",
@@ -29,7 +37,13 @@ class Options:
 
     time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
     keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
-    with a value that the target can't hold exactly. An option that a format does not have changes nothing there.
+    with a value that the target can't hold exactly. open_varchar_base64: VARCHAR and CHAR of the Open Protocol are
+    base64, as releases of 2020 wrote them (read only). An option that a format does not have changes nothing there.
+
+    From decimal_handling_mode on, the options of Debezium's MySQL connector, by its names with `_` for `.` (and
+    encoding_format, debezium_disable_schema). "auto": read, what the message says, and an error where it doesn't;
+    written, DECIMAL precise (as text in JSON without schema), time adaptive_time_microseconds, binary bytes.
+    topic_prefix: cluster_id where it is "". source_connector: what `source.connector` says of the writer.
     """
 
     enable_tidb_extension: bool = False
@@ -49,10 +63,20 @@ class Options:
     large_message_handle_compression: str = "none"
     encoding_format: str = "json"
     content_compatible: bool = False
+    open_varchar_base64: bool = False
     time_zone: str = "UTC"
     keyspace: str = "default"
     cluster_id: str = "default"
     on_lossy: str = "error"
+    decimal_handling_mode: str = "auto"
+    bigint_unsigned_handling_mode: str = "long"
+    time_precision_mode: str = "auto"
+    binary_handling_mode: str = "auto"
+    tombstones_on_delete: bool = True
+    skipped_operations: str = "t"
+    column_propagate_source_type: bool = False
+    topic_prefix: str = ""
+    source_connector: str = "mysql"
 
     @classmethod
     def of(cls, given: Mapping[str, Any], **ours: Any) -> Options:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from schemas.errors import WireError
-from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.table import Value
 
 
@@ -26,6 +26,10 @@ def plain_event(event: Event, origin: Message) -> dict[str, Any]:
     line: dict[str, Any]
     if isinstance(event, Watermark):
         line = {"kind": "watermark", **head, "commit_ts": event.commit_ts}
+    elif isinstance(event, Bootstrap):
+        line = {
+            "kind": "bootstrap", **head, "db": event.db, "table": event.table, "schema_version": event.schema_version,
+        }  # fmt: skip
     elif isinstance(event, DdlEvent):
         line = {
             "kind": "ddl", **head, "db": event.db, "table": event.table, "commit_ts": event.commit_ts,

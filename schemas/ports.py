@@ -29,6 +29,14 @@ class SchemaSource(Protocol):
         ...
 
 
+class ClaimChecks(Protocol):
+    """Where the contents of claim-check messages are kept."""
+
+    def fetch(self, name: str) -> bytes:
+        """The file of this base name. WireError CLAIM_CHECK when there is none, or it is too large."""
+        ...
+
+
 class TableSource(Protocol):
     """The version history of tables."""
 

@@ -26,14 +26,16 @@ class TableId(NamedTuple):
 class Column:
     """A column of one table version.
 
-    length: n of CHAR(n) and BIT(n), display width of an integer, precision of DECIMAL and of FLOAT(M,D), dimension of
-    VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type; None where it isn't known.
+    length: n of CHAR(n) and BIT(n), display width of an integer as SHOW CREATE TABLE knows it, precision of DECIMAL
+    and of FLOAT(M,D), dimension of VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type;
+    None where it isn't known.
     default: plain form, or an expression such as CURRENT_TIMESTAMP (`default_is_expr`); a TIMESTAMP default is in UTC.
     has_default tells DEFAULT NULL from no default. vague: what the type could be besides `type`, "" when `type` is
     certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
     generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
     unique_key: it is a unique index by itself; multiple_key: it is part of an index of several columns or of a
-    non-unique one (TiDB's MultipleKeyFlag as TiCDC sends it). id: TiDB's column id, 0 where unknown.
+    non-unique one (TiDB's MultipleKeyFlag as TiCDC sends it). id: TiDB's column id, 0 where unknown; two columns that
+    differ in it alone are equal, because SHOW CREATE TABLE does not tell it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Column:
     has_default: bool = False
     default: Value = None
     default_is_expr: bool = False
+    default_unzoned: bool = False
     handle_key: bool = False
     primary_key: bool = False
     virtual: bool = False
@@ -59,12 +62,12 @@ class Column:
     generated: str | None = None
     unique_key: bool = False
     multiple_key: bool = False
-    id: int = 0
+    id: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: its columns in index order ("PRIMARY" is the primary key's name)."""
+    """An index: its columns in index order. The primary key is called PRIMARY and stands first."""
 
     name: str
     columns: tuple[str, ...]

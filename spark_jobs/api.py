@@ -14,7 +14,7 @@ from schemas.errors import SetupError
 from schemas.options import Options
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from spark_jobs.codec import Side
+from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
@@ -56,6 +56,7 @@ def decode(
     )
     if check not in ("exact", "header"):
         raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
+    check_any_order(side)
     frame = kafka_columns(messages)
     if table is None:
         return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
@@ -91,6 +92,7 @@ def transcode(
         Options.of({}, time_zone=time_zone),
         Definitions.read(Path(ddl)) if ddl else None,
     )
+    check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
 
@@ -126,7 +128,8 @@ def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -
         return FileSchemas.read(Path(schemas))
     if schemas is not None:
         return schemas
-    if not format_named(format).needs_schemas:
+    known = format_named(format)
+    if not known.needs_schemas and not (known.uses_schemas and registry):
         return FileSchemas([])
     if registry is None:
         raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")

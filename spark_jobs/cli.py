@@ -18,8 +18,10 @@ from typing import Any, NoReturn
 
 from schemas.errors import BridgeError, SetupError
 from schemas.options import Options
-from schemas.wire import FORMATS
-from spark_jobs import jobs
+from schemas.wire import FORMATS, format_named
+from schemas.wire.base import Format
+from spark_jobs import explain, jobs
+from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import DeadLetters, KafkaClient, different_files, line_sink, message_sink, source
@@ -33,6 +35,8 @@ places
                   only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start
+  --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
+                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
 
 exit codes
   0 done   1 done, with messages in the dead letter   2 wrong usage, or something needed can't be reached
@@ -42,6 +46,8 @@ _EXAMPLES = {
 examples
   python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
   python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
+  python -m spark_jobs decode --format auto --in messages.jsonl --schemas schemas.jsonl
+  python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
 """,
     "transcode": """\
 examples
@@ -63,16 +69,38 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="python -m spark_jobs", description="Reads, explains and rewrites TiCDC's messages, exactly.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     decode = _command(commands, "decode", "messages → change events in plain form, a JSON line each")
-    decode.add_argument("--format", required=True, choices=sorted(FORMATS), help="format of the messages")
+    decode.add_argument(
+        "--format", required=True, choices=[*sorted(FORMATS), "auto"], help="format of the messages; auto: each its own"
+    )
     transcode = _command(commands, "transcode", "messages of one format → messages of another")
-    transcode.add_argument("--from", dest="format", required=True, choices=sorted(FORMATS), help="format read")
+    transcode.add_argument(
+        "--from", dest="format", required=True, choices=[*sorted(FORMATS), "auto"], help="format read"
+    )
     transcode.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
+    decode.add_argument(
+        "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
+    )
     _common(decode)
     _common(transcode)
     _target(transcode)
+    _explain_grammar(commands)
     demo = commands.add_parser("demo", help="real TiCDC messages: registry, Spark, Debezium, on this machine")
     demo.add_argument("--dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)")
     return top
+
+
+def _explain_grammar(commands: Any) -> None:
+    p = commands.add_parser(
+        "explain",
+        help="one message, from its bytes to its values",
+        description=explain.DESCRIPTION,
+        epilog=explain.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explain.add_arguments(p)
+    p.add_argument("--format", default="auto", choices=[*sorted(FORMATS), "auto"], help="format (told by the message)")
+    _reading(p)
+    p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 
 
 def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
@@ -89,23 +117,30 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 def _common(p: argparse.ArgumentParser) -> None:
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
     p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC", help="where the result goes (-)")
+    _reading(p)
+    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
+    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
+
+
+def _reading(p: argparse.ArgumentParser) -> None:
+    """How messages are read."""
     p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
     p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
     p.add_argument(
         "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
     )
-    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions (a golden's meta.json)")
-    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text in Avro: the changefeed's (UTC, warned)")
+    p.add_argument("--ddl", type=Path, metavar="FILE", help="table definitions: DDL in JSON lines (see below)")
+    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in --ddl")
+    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
-    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
+    p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
     p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
-    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--kafka-config", type=Path, metavar="FILE", help="any client setting, name=value a line")
-    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
-    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
 
 
 def _target(p: argparse.ArgumentParser) -> None:
@@ -128,6 +163,8 @@ def main(argv: list[str] | None = None) -> int:
             from spark_jobs.demo import run
 
             return run(args.dir)
+        if args.command == "explain":
+            return _explain(args)
         summary = _decode(args) if args.command == "decode" else _transcode(args)
     except BridgeError as error:
         print(f"error {error.code}: {error.detail}", file=sys.stderr)
@@ -161,6 +198,19 @@ def _decode(args: argparse.Namespace) -> Summary:
     return jobs.decode(tracked(source(args.source, kafka), "decode"), read, out, dead)
 
 
+def _explain(args: argparse.Namespace) -> int:
+    place = args.source or args.place
+    if place is None or (args.source and args.place):
+        raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
+    read = read_side(args, "flag")
+    given = {"enable_tidb_extension": True, **_options_file(args.to_options)}
+    given.setdefault("time_zone", read.options.time_zone)
+    kafka = KafkaClient(args.bootstrap_servers, args.kafka_config)
+    text, code = explain.run(place, read, Options.of(given), kafka, args.format_out == "json")
+    print(text)
+    return code
+
+
 def _transcode(args: argparse.Namespace) -> Summary:
     read = read_side(args, "error")
     write = write_side(args, read)
@@ -180,35 +230,42 @@ def _transcode(args: argparse.Namespace) -> Summary:
 
 def read_side(args: argparse.Namespace, on_lossy: str) -> Side:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE."""
-    schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.format].needs_schemas)
+    known = format_named(args.format)
+    schemas = _schemas(args.registry, args.schemas, args.registry_wait, known)
     given = _options_file(args.from_options)
-    zone = args.time_zone or given.pop("time_zone", None) or _zone_of_meta(args.schemas, args.ddl)
-    if zone is None and args.command == "transcode" and None in (FORMATS[args.format].zone, FORMATS[args.to].zone):
-        print("warning: --time-zone is not given; TIMESTAMP text in Avro is taken as UTC", file=sys.stderr)
+    zone = args.time_zone or given.pop("time_zone", None)
+    zone = zone or _zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
+    verify = getattr(args, "verify_checksum", False)
+    matters = verify and args.format in ("avro", "auto")  # the sum is over UTC
+    if args.command == "transcode":
+        matters = None in (known.zone, FORMATS[args.to].zone)
+    if zone is None and matters:
+        print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
-    return Side(args.format, schemas, options, Definitions.read(args.ddl) if args.ddl else None)
+    claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
+    tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl else None
+    return Side(args.format, schemas, options, tables, claims, verify)
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
-        needed = FORMATS[args.to].needs_schemas
-        schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, needed)
-    elif FORMATS[args.to].needs_schemas and not FORMATS[args.format].needs_schemas:
-        schemas = _schemas(args.registry, args.schemas, args.registry_wait, True)
+        schemas = _schemas(args.to_registry, args.to_schemas, args.registry_wait, FORMATS[args.to])
+    elif not format_named(args.format).needs_schemas:
+        schemas = _schemas(args.registry, args.schemas, args.registry_wait, FORMATS[args.to])
     given = _options_file(args.to_options)
     zone = given.pop("time_zone", None) or _zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
     on_lossy = args.on_lossy or given.pop("on_lossy", "error")
     return Side(args.to, schemas, Options.of(given, time_zone=zone, on_lossy=on_lossy))
 
 
-def _schemas(registry: str | None, file: Path | None, wait: str, needed: bool) -> Schemas:
+def _schemas(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
     if file is not None:
         return FileSchemas.read(file)
-    if registry and needed:
+    if registry and (of.needs_schemas or of.uses_schemas):
         return HttpSchemas(registry, _seconds(wait)).check()
-    if needed:
+    if of.needs_schemas:
         raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
     return FileSchemas([])
 
@@ -243,7 +300,8 @@ def _zone_of_meta(*paths: Path | None) -> str | None:
     """The changefeed's zone, where one of the files is a golden's meta.json."""
     for path in paths:
         if path is not None and path.name.endswith(".meta.json"):
-            zone = _json_file(path).get("changefeed_tz")
+            meta = _json_file(path)
+            zone = meta.get("changefeed_tz", meta.get("tz"))
             if isinstance(zone, str):
                 return zone
     return None

@@ -1,7 +1,8 @@
 """`--ddl FILE`: table definitions for formats that lack them.
 
-Today a golden's meta.json is read (the columns its DDL steps list). JSON lines with DDL text need the DDL parser, which
-is not built yet: they are refused, never guessed at.
+JSON lines {"commit_ts", "db", "query"} with DDL as TiCDC sends it; `"typed": true` marks a statement as typed (with
+its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE, which replaces what was known of the table. Or a
+golden's meta.json: the columns its DDL steps list, else their SQL.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import SetupError
+from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.versions import DdlText, versions
+from schemas.errors import DdlError, SetupError
 from schemas.names import sanitise_name
 from schemas.table import Column, Table, TableId, TableVersion, Value
 from schemas.types import BY_CODE, Kind
@@ -32,18 +35,19 @@ class Definitions:
             self._by_avro.setdefault(_avro_id(id_), []).append(id_)
 
     @classmethod
-    def read(cls, path: Path) -> Definitions:
-        """SetupError USAGE when the file has another form."""
+    def read(cls, path: Path, zone: str | None = None) -> Definitions:
+        """zone: of literal TIMESTAMP defaults in DDL text. SetupError USAGE when the file has another form."""
         try:
-            meta = json.loads(path.read_text(encoding="utf-8"))
-            return cls([_version(step) for step in meta["steps"] if _is_table(step)])
+            text = path.read_text(encoding="utf-8")
+            meta = _meta(text)
+            return cls(_of_lines(text, zone) if meta is None else _of_meta(meta, zone))
         except OSError as error:
             raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
+        except DdlError as error:
+            raise SetupError("USAGE", details=f"--ddl {path}: {error.detail}") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            details = (
-                f"--ddl {path}: only a golden's meta.json can be read so far; DDL text needs the parser of a later part"
-            )
-            raise SetupError("USAGE", details=f"{details} ({type(error).__name__}: {error})") from error
+            details = f"--ddl {path}: not JSON lines of DDL, nor a golden's meta.json ({type(error).__name__}: {error})"
+            raise SetupError("USAGE", details=details) from error
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
         return _newest_before(self._by_id.get(table, []), commit_ts)
@@ -59,6 +63,49 @@ class Definitions:
         names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
         same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
         return same[-1] if len({v.table for v in same}) == 1 else None
+
+
+def _meta(text: str) -> dict[str, Any] | None:
+    """A golden's meta.json: one object, with steps."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "steps" in found else None
+
+
+def _of_lines(text: str, zone: str | None) -> list[TableVersion]:
+    statements = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                statements.append(_statement(json.loads(line)))
+            except (ValueError, LookupError, TypeError) as error:
+                raise ValueError(f"line {number}: {error}") from error
+    if not statements:
+        raise ValueError("it is empty")
+    return versions(sorted(statements, key=lambda s: s.commit_ts), zone)
+
+
+def _statement(found: dict[str, Any]) -> DdlText:
+    commit_ts, db, query = found["commit_ts"], found.get("db", ""), found["query"]
+    if type(commit_ts) is not int or not isinstance(db, str) or not isinstance(query, str):
+        raise ValueError("commit_ts must be a whole number, db and query texts")
+    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+    if mode not in _MODES:
+        raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
+    return DdlText(commit_ts, db, query, Mode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode])
+
+
+_MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
+
+
+def _of_meta(meta: dict[str, Any], zone: str | None) -> list[TableVersion]:
+    steps = [step for step in meta["steps"] if step["kind"] == "ddl"]
+    if any(map(_is_table, steps)):
+        return [_version(step) for step in steps if _is_table(step)]
+    texts = [DdlText(step["commit_ts"], step["schema"], step["sql"], TYPED) for step in steps]
+    return versions(texts, zone or meta.get("session_tz") or meta.get("tz"))
 
 
 def _is_table(step: dict[str, Any]) -> bool:

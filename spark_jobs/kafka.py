@@ -182,3 +182,30 @@ class TopicWriter:
 
     def abandon(self) -> None:
         self._producer.purge()
+
+
+def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str]) -> Message:
+    """The message at an offset. SetupError USAGE when there is none, KAFKA_UNREACHABLE when the broker can't be had."""
+    config: dict[str, Any] = {
+        "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "error",
+        **settings, "error_cb": _quiet, "log_level": 0,
+    }  # fmt: skip
+    consumer = _client(Consumer, config)
+    servers = settings["bootstrap.servers"]
+    try:
+        if partition not in _partitions(consumer, topic, servers):
+            raise SetupError("USAGE", details=f"topic {topic!r} has no partition {partition}")
+        place = TopicPartition(topic, partition, offset)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+        if not low <= offset < high:
+            details = f"topic {topic!r} partition {partition} has offsets {low} to {high - 1}, not {offset}"
+            raise SetupError("USAGE", details=details)
+        found = next(_read_partition(consumer, place, high, servers), None)
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+    finally:
+        consumer.close()
+    if found is None or found.offset != offset:
+        details = f"topic {topic!r} partition {partition} has no message at offset {offset}"
+        raise SetupError("USAGE", details=f"{details}: compacted away, or a transaction's marker")
+    return found

@@ -54,7 +54,9 @@ class FileSchemas:
             text = path.read_text(encoding="utf-8")
             whole = _whole_json(text)
             rows = (
-                whole["registered_schemas"] or [] if whole else [json.loads(x) for x in text.splitlines() if x.strip()]
+                whole.get("registered_schemas") or []
+                if whole
+                else [json.loads(x) for x in text.splitlines() if x.strip()]
             )
             return cls([Registered(r["subject"], r["version"], r["id"], _text(r["schema"])) for r in rows], path.name)
         except OSError as error:
@@ -80,18 +82,22 @@ class FileSchemas:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
         return found
 
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id."""
+        return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
+
     def all(self) -> Iterator[Registered]:
         """Every version of every subject."""
         yield from self._entries
 
 
 def _whole_json(text: str) -> dict[str, Any] | None:
-    """The document, where the text is one JSON object with registered_schemas (and not lines of them)."""
+    """The document, where the text is a golden's meta.json (and not lines of schemas); classic ones list no schema."""
     try:
         whole = json.loads(text)
     except ValueError:
         return None
-    return whole if isinstance(whole, dict) and "registered_schemas" in whole else None
+    return whole if isinstance(whole, dict) and {"registered_schemas", "steps"} & whole.keys() else None
 
 
 def _text(schema: Any) -> str:
@@ -207,6 +213,15 @@ class HttpSchemas:
         if isinstance(found, WireError):
             raise found
         return found
+
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id, none for an id that is not there."""
+        status, answer = self._call("GET", f"/schemas/ids/{schema_id}/versions")
+        if status == 404:
+            return []
+        if status != 200 or not isinstance(answer, list):
+            raise self._refused(f"versions of schema id {schema_id}", status, answer)
+        return [(self._told(a, "subject", str), self._told(a, "version", int)) for a in answer]
 
     def all(self) -> Iterator[Registered]:
         """Every version of every Avro subject. Costs a request per version."""

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.errors import SetupError, WireError
-from schemas.event import Message
+from schemas.event import DdlEvent, Message
 from schemas.plain import json_line, plain_error
-from spark_jobs.codec import Side
+from schemas.wire import format_named
+from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import DeadLetters, KafkaClient, LineSink, Sink, topic_of
 from spark_jobs.frames import input_of_job
-from spark_jobs.jobs import all_or_abandoned
+from spark_jobs.jobs import all_or_abandoned, tell
+from spark_jobs.learned import Learned
 from spark_jobs.messages import parse_line
 from spark_jobs.progress import tracked
 from spark_jobs.session import spark_session
 from spark_jobs.summary import Summary
-from spark_jobs.workers import RESULTS, RunBatches
+from spark_jobs.workers import DDL_EVENTS, RESULTS, DdlBatches, RunBatches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def decode(
@@ -31,6 +37,7 @@ def decode(
         for row, failed in _results(place, read, None, None, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += 1
+            tell(row["notes"] or [], summary.messages)
             lines = row["lines"] or [json_line(plain_error(*failed))] if failed else row["lines"]
             for line in lines:
                 out.write_text(line)
@@ -62,9 +69,12 @@ def _results(
     place: str, read: Side, write: Side | None, topic: str | None, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
     """(result, error and message if it failed) of each message, in the order of the input."""
+    check_any_order(read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
+    learned = _learned(frame, read)
+    read, write = replace(read, tables=learned), replace(write, tables=learned) if write else None
     found = frame.mapInArrow(RunBatches(read, write, topic, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     found = found.persist()
@@ -85,6 +95,16 @@ def _results(
                 yield result, _failed(result)
     finally:
         found.unpersist()
+
+
+def _learned(frame: DataFrame, read: Side) -> Learned:
+    """The tables that DDL in the input defines: workers see parts of it only, so the driver collects it first."""
+    learned = Learned(read.tables)
+    if format_named(read.format).carries_ddl:
+        events = frame.mapInArrow(DdlBatches(read, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+        for row in events.sort("position", "number").collect():
+            learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
+    return learned
 
 
 def _bad_line(line: bytes, where: str) -> WireError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from schemas.event import Event, RowChange, Watermark
+from schemas.event import Bootstrap, Event, RowChange, Watermark
 
 if TYPE_CHECKING:
     from spark_jobs.codec import Result
@@ -24,6 +24,7 @@ class Summary:
     errors: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
+    checksums: Counter[str] = field(default_factory=Counter)
 
     def count(self, result: Result) -> None:
         """Counts one message and what became of it; what is written is counted by who writes it."""
@@ -35,6 +36,7 @@ class Summary:
             else:
                 self.other[kind_of(event)] += 1
         self.skipped.update(result.skipped)
+        self.checksums.update(result.checksums)
         if result.error is not None:
             self.errors[result.error.code] += 1
 
@@ -49,8 +51,8 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written, 1 when some are in the dead letter."""
-        return 1 if self.errors else 0
+        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs."""
+        return 1 if self.errors or self.checksums["mismatch"] else 0
 
     def lines(self) -> list[str]:
         """The summary for people."""
@@ -60,19 +62,23 @@ class Summary:
         lines.append(f"out {self.out}")
         lines += [f"skipped {kind} {count}" for kind, count in sorted(self.skipped.items())]
         lines.append(f"errors {self.errors.total()}" + _listed(self.errors))
+        if self.checksums:
+            lines.append(f"checksums {self.checksums.total()}" + _listed(self.checksums))
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _listed(self.flags))
         return lines
 
 
-_COUNTERS = ("rows", "other", "errors", "flags", "skipped")
+_COUNTERS = ("rows", "other", "errors", "flags", "skipped", "checksums")
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 
 
 def kind_of(event: Event) -> str:
-    """ "row", "ddl" or "watermark"."""
+    """ "row", "ddl", "bootstrap" or "watermark"."""
     if isinstance(event, RowChange):
         return "row"
+    if isinstance(event, Bootstrap):
+        return "bootstrap"
     return "watermark" if isinstance(event, Watermark) else "ddl"
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.errors import BridgeError, SetupError, WireError
-from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
+from schemas.event import DdlEvent, Event, Message, Row, RowChange, tso_physical_ms
 from schemas.plain import json_line
 from schemas.table import Table
+from schemas.wire.base import Decoder
 from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
 from spark_jobs.columns import python_value
 from spark_jobs.messages import message_line, message_of_row, parse_line
@@ -151,9 +152,40 @@ def _rescued(event: Event, table: Table) -> dict[str, Any]:
 
 # ---- the command line: one result a message, in the order of the input
 RESULTS = (
-    "position bigint, bad string, lines array<string>, out array<string>, tally map<string,bigint>,"
-    " error struct<code:string,fields:string>, origin string, fatal struct<code:string,fields:string>"
+    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
+    " tally map<string,bigint>, error struct<code:string,fields:string>, origin string,"
+    " fatal struct<code:string,fields:string>"
 )
+
+
+DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+
+
+@dataclass(frozen=True)
+class DdlBatches:
+    """As RunBatches reads them → the DDL events in them (DDL_EVENTS). What can't be read is left to RunBatches."""
+
+    read: Side
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        decoder = self.read.decoder()
+        for batch in batches:
+            out = [row for found in batch.to_pylist() for row in self._events(decoder, found)]
+            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+    def _events(self, decoder: Decoder, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        try:
+            message = parse_line(found["line"], "") if "line" in found else message_of_row(found)
+            events = decode_one(decoder, message).events
+        except BridgeError:
+            return
+        for number, event in enumerate(events):
+            if isinstance(event, DdlEvent):
+                yield {
+                    "position": found["position"], "number": number, "db": event.db, "table": event.table,
+                    "commit_ts": event.commit_ts, "query": event.query,
+                }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -186,7 +218,7 @@ class RunBatches:
                     result = (
                         transcode_one(decoder, encoder, message, self.topic)
                         if encoder
-                        else decode_one(decoder, message)
+                        else decode_one(decoder, message, self.read.verify_checksum)
                     )
                 except SetupError as error:
                     # The registry is gone: the driver says so and stops; what comes after it here has no answer.
@@ -209,6 +241,7 @@ def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
     return {
         "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
         "out": [json_line(message_line(m)) for m in result.out],
+        "notes": result.notes,
         "tally": list(summary.tally().items()),
         "error": error,
         "origin": json_line(message_line(message)) if error else None,

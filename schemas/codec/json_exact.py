@@ -50,7 +50,7 @@ def document(data: bytes) -> str:
     ValueError where the JSON itself escapes a lone surrogate: no bytes stand for that.
     """
     text = data.decode("utf-8", "surrogateescape")
-    if "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
+    if "\\u" in text and "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
         raise ValueError("a string holds half a surrogate pair")
     return text
 
@@ -109,4 +109,20 @@ def string(value: Any, what: str) -> str:
     """A JSON string. ValueError."""
     if not isinstance(value, str) or isinstance(value, Number):
         raise ValueError(f"{what} is no string")
+    return value
+
+
+_PAIRS = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_float=Number, parse_int=Number, parse_constant=_constant, strict=True
+)
+
+
+def decode_pairs(text: str) -> Any:
+    """As `decode`, objects as tuples of (key, value) in their order, with keys that stand twice."""
+    try:
+        value, end = _PAIRS.raw_decode(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if end != len(text):
+        raise ValueError(f"more text after the document, at character {end}")
     return value

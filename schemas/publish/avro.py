@@ -18,7 +18,17 @@ EXTENSION = (
     {"default": 0, "name": "_tidb_commit_ts", "type": "long"},
     {"default": 0, "name": "_tidb_commit_physical_time", "type": "long"},
 )
+CHECKSUM = (
+    {"default": "", "name": "_tidb_row_level_checksum", "type": "string"},
+    {"default": False, "name": "_tidb_corrupted", "type": "boolean"},
+    {"default": 0, "name": "_tidb_checksum_version", "type": "int"},
+)
 BEFORE = "_ticdc_before"
+
+
+def value_columns(table: Table, options: Options) -> tuple[Column, ...]:
+    """The columns in the order of the value record: by column id with row checksums (readers sum in this order)."""
+    return tuple(sorted(table.columns, key=lambda c: c.id)) if options.enable_row_checksum else table.columns
 
 
 def key_schema(table: Table, options: Options) -> str | None:
@@ -34,7 +44,7 @@ def value_schema(table: Table, options: Options) -> str:
 
     WireError TYPE_UNKNOWN for a column whose type is not certain, MALFORMED where two names become one.
     """
-    fields: list[dict[str, Any]] = [_field(c, options) for c in table.columns]
+    fields: list[dict[str, Any]] = [_field(c, options) for c in value_columns(table, options)]
     names = [f["name"] for f in fields]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
@@ -45,7 +55,7 @@ def value_schema(table: Table, options: Options) -> str:
     if options.avro_include_before_value:
         fields.append({"default": None, "name": BEFORE, "type": ["null", {"type": "record", **before}]})
     if options.enable_tidb_extension:
-        fields += EXTENSION
+        fields += EXTENSION + (CHECKSUM if options.enable_row_checksum else ())
     elif options.avro_include_before_value:
         fields.append(EXTENSION[0])
     return go_json({**head, "fields": fields})
@@ -100,6 +110,9 @@ def avro_type(column: Column, options: Options) -> dict[str, Any]:
 def _default(column: Column, options: Options) -> Any:
     """A column's default as TiCDC writes it: numbers as numbers, bytes as base64 text, all else as text."""
     value, kind = column.default, column.type.kind
+    if column.default_unzoned:
+        details = "the zone of its TIMESTAMP default is not known; say it with --ddl-time-zone"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     assert value is not None

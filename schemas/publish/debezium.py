@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from schemas import values
 from schemas.names import sanitise_name, sanitise_topic_part
 from schemas.options import Options
+from schemas.publish import schema_change
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
 
@@ -66,7 +68,7 @@ def value_schema(table: Table, options: Options, cluster_id: str, known: frozens
     return compact(
         {
             "type": "struct", "optional": False, "name": prefix + ".Envelope", "version": 1,
-            "fields": [*row, source(options), *_tail()],
+            "fields": [*row, source(options), *envelope_tail()],
         }
     )  # fmt: skip
 
@@ -75,12 +77,19 @@ def watermark_schemas(options: Options) -> tuple[str, str]:
     """Schemas of a watermark's key and envelope."""
     name = f"{sanitise_name(options.cluster_id)}.watermark"
     key = {"type": "struct", "name": f"{name}.Key", "optional": False, "fields": []}
-    fields = [source(options), *_tail()]
+    fields = [source(options), *envelope_tail()]
     value = {"type": "struct", "optional": False, "name": f"{name}.Envelope", "version": 1, "fields": fields}
     return compact(key), compact(value)
 
 
-def _tail() -> Iterator[dict[str, Any]]:
+def ddl_schemas(options: Options) -> tuple[str, str]:
+    """Schemas of a DDL message's key and value; start_ts is a row's only."""
+    own = replace(options, debezium_include_start_ts=False)
+    return compact(schema_change.KEY), compact(schema_change.value(source(own)))
+
+
+def envelope_tail() -> Iterator[dict[str, Any]]:
+    """The fields that follow source."""
     yield {"type": "string", "optional": False, "field": "op"}
     yield {"type": "int64", "optional": True, "field": "ts_ms"}
     yield _TRANSACTION

@@ -7,14 +7,16 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import json_exact
 from schemas.codec.bounded import Bounded
-from schemas.errors import LossyError, WireError
+from schemas.errors import LossyError, SetupError, WireError
 from schemas.event import (
+    MAX_TSO,
     DdlEvent,
     Event,
     Message,
@@ -29,10 +31,14 @@ from schemas.ports import SchemaId
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
 from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
-from schemas.wire.base import Context, commit_ts_of
-from schemas.wire.framing import frame, unframe
+from schemas.wire.avro_trace import trace_record
+from schemas.wire.base import Context, FieldTrace, commit_ts_of
+from schemas.wire.framing import frame, unframed
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
+_SUM = "_tidb_row_level_checksum"
+_UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
+_OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
@@ -61,12 +67,29 @@ class AvroDecoder:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
         return [self._delete(message, None) if value is None else self._upsert(message, value)]
 
-    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
-        schema_id, pos = unframe(data, where)
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of key and value; a Glue message's offsets are in its inflated body."""
+        found: list[FieldTrace] = []
+        for part, data in (("key", message.key), ("value", message.value)):
+            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == _DELETE and len(data) == 9):
+                schema_id, body, pos = unframed(data, part)
+                side = "key" if part == "key" else "after"
+                traced = trace_record(self._record(schema_id, part), body, pos, part, side)
+                if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
+                    traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
+                found += traced
+        return found
+
+    def _record(self, schema_id: SchemaId, where: str) -> Record:
         record = self._records.get(schema_id)
         if record is None:
             record = compile_record(self._context.schemas.by_id(schema_id, where), where)
             self._records[schema_id] = record
+        return record
+
+    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, data, pos = unframed(data, where)
+        record = self._record(schema_id, where)
         row, pos = record.read(data, pos, where)
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
@@ -79,6 +102,8 @@ class AvroDecoder:
         extra = {k: row.pop(k) for k in record.extension}
         op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
         extra.pop("_tidb_commit_physical_time", None)
+        if _SUM in extra:
+            extra = {"checksum": _checksum(extra)}
         before = row.pop(publish.BEFORE, None) if record.before else None
         if op is None:
             op = "c"
@@ -166,6 +191,22 @@ def _usable(text: str | None) -> Record | None:
         return None
 
 
+def _checksum(extra: dict[str, Any]) -> dict[str, Any]:
+    """The row checksum as RowChange.extra has it. TiCDC writes "" where the row came without one.
+
+    Text that is no number is kept: it is the check that fails then (schemas.checksum), not the row.
+    """
+    text = extra[_SUM]
+    if isinstance(text, bytes):
+        raise WireError("MALFORMED", where="value", details=f"{_SUM} is not UTF-8")
+    return {
+        "version": extra.get("_tidb_checksum_version", 0),
+        "corrupted": extra.get("_tidb_corrupted", False),
+        "current": int(text) if text and _UINT32.match(text) else text or None,
+        "previous": None,
+    }
+
+
 def _out_of_band(value: bytes) -> Event:
     """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
     if value[0] == _WATERMARK:
@@ -189,12 +230,13 @@ def _out_of_band(value: bytes) -> Event:
 # ---------------------------------------------------------------------------------------------- encoder
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is compiled per table and topic: ids and writers of key and value (no key: no primary key)."""
+    """What is compiled per table and topic: ids and writers of key and value.
 
-    key_id: SchemaId | None
-    value_id: SchemaId
-    key: RowWriter
-    value: RowWriter
+    No key: the table has no primary key. No value: for deletes that have none, whose schema TiCDC does not register.
+    """
+
+    key: tuple[SchemaId, RowWriter] | None
+    value: tuple[SchemaId, RowWriter] | None
 
 
 class AvroEncoder:
@@ -204,11 +246,19 @@ class AvroEncoder:
         self._context = context
         self._options = context.options
         self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
+        given = self._options
+        strings = {given.avro_decimal_handling_mode, given.avro_bigint_unsigned_handling_mode} == {"string"}
+        if given.enable_row_checksum and not (given.enable_tidb_extension and strings):
+            details = (
+                "enable_row_checksum needs enable_tidb_extension, and string as avro_decimal_handling_mode and "
+                "avro_bigint_unsigned_handling_mode, as in TiCDC"
+            )
+            raise SetupError("USAGE", details=details)
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
-        """A row → its key and value record. DDL and watermarks: nothing, as TiCDC's Avro has neither."""
+        """A row → its key and value record. DDL and watermarks: nothing but with avro_enable_watermark."""
         if not isinstance(event, RowChange):
-            return []
+            return self._out_of_band(event, origin)
         if origin.topic is None:
             raise WireError(
                 "USAGE", details="Avro needs a topic for its subjects, and the message has none: give --topic"
@@ -218,23 +268,51 @@ class AvroEncoder:
             details = "the message has it as a double, rounded; --on-lossy flag writes the digits that are left"
             raise LossyError("LOSSY_VALUE", column=rounded.partition(":")[2], details=details)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
-        plan = self._plan(event.table, origin.topic, keyspace)
+        valued = event.op != "d" or self._options.avro_include_before_value
+        plan = self._plan(event.table, origin.topic, keyspace, valued)
         row = event.before if event.op == "d" else event.after
         if row is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        key = None if plan.key_id is None else frame(plan.key_id, plan.key(row, event))
-        if event.op != "d" or self._options.avro_include_before_value:
-            return [replace(origin, key=key, value=frame(plan.value_id, self._value(plan, event, row, origin)))]
+        key = None if plan.key is None else frame(plan.key[0], plan.key[1](row, event))
+        if plan.value is not None:
+            value = frame(plan.value[0], self._value(plan.value[1], event, row, origin))
+            return [self._message(event, origin, key, value)]
+        if self._watermarks and event.commit_ts is not None:
+            return [self._message(event, origin, key, bytes([_DELETE]) + _tso(event.commit_ts))]
         if key is None and self._options.on_lossy == "error":
             details = "a delete of a table without primary key has neither key nor value in Avro: the row would be lost"
             raise LossyError("LOSSY_VALUE", column="*", details=details)
-        return [replace(origin, key=key, value=None)]
+        return [self._message(event, origin, key, None)]
 
-    def _value(self, plan: _Plan, event: RowChange, row: Row, origin: Message) -> bytes:
+    @property
+    def _watermarks(self) -> bool:
+        return self._options.avro_enable_watermark and self._options.enable_tidb_extension
+
+    def _message(self, event: RowChange, origin: Message, key: bytes | None, value: bytes | None) -> Message:
+        length, most = len(key or b"") + len(value or b"") + _OVERHEAD, self._options.max_message_bytes
+        if length > most:
+            details = f"{length} bytes with its key and Kafka's overhead, max_message_bytes is {most}"
+            raise WireError("TOO_LARGE", where=f"a row of {event.table.id}", details=details)
+        return replace(origin, key=key, value=value)
+
+    def _out_of_band(self, event: DdlEvent | Watermark, origin: Message) -> list[Message]:
+        if not self._watermarks:
+            return []
+        if isinstance(event, Watermark):
+            return [replace(origin, key=None, value=bytes([_WATERMARK]) + _tso(event.commit_ts))]
+        if event.commit_ts is None or event.ddl_type is None:
+            details = "the DDL message needs a commit_ts and TiDB's ActionType, and the event has not both"
+            raise WireError("INVALID_VALUE", column="*", details=details)
+        body = {"query": event.query, "type": event.ddl_type, "schema": event.db, "table": event.table,
+                "commitTs": event.commit_ts}  # fmt: skip
+        text = publish.go_json(body).encode("utf-8", "surrogateescape")  # a statement may hold bytes that are no text
+        return [replace(origin, key=None, value=bytes([_DDL]) + text)]
+
+    def _value(self, write: RowWriter, event: RowChange, row: Row, origin: Message) -> bytes:
         options = self._options
-        out = [plan.value(row, event)]
+        out = [write(row, event)]
         if options.avro_include_before_value:
-            out.append(b"\x00" if event.before is None else b"\x02" + plan.value(event.before, event))
+            out.append(b"\x00" if event.before is None else b"\x02" + write(event.before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
         if options.enable_tidb_extension:
@@ -243,20 +321,47 @@ class AvroEncoder:
                 details = "the event has no commit_ts and the message no timestamp to make one from"
                 raise LossyError("LOSSY_VALUE", column="_tidb_commit_ts", details=details)
             out.append(binary.write_long(commit_ts) + binary.write_long(tso_physical_ms(commit_ts)))
+        if options.enable_row_checksum:
+            out.append(_checksum_fields(event.extra.get("checksum")))
         return b"".join(out)
 
-    def _plan(self, table: Table, topic: str, keyspace: str | None) -> _Plan:
-        known = self._plans.get((topic, id(table), keyspace))
+    def _plan(self, table: Table, topic: str, keyspace: str | None, valued: bool) -> _Plan:
+        known = self._plans.get((topic, id(table), keyspace, valued))
         if known is not None and known[0] is table:
             return known[1]
-        schemas = self._context.schemas
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
-        key_text, value_text = publish.key_schema(table, options), publish.value_schema(table, options)
-        plan = _Plan(
-            None if key_text is None else schemas.id_of(avro_subject(topic, "key"), key_text),
-            schemas.id_of(avro_subject(topic, "value"), value_text),
-            row_writer(tuple(c for c in table.columns if c.primary_key), options),
-            row_writer(table.columns, options),
-        )
-        self._plans[topic, id(table), keyspace] = table, plan
+        text, key, value = publish.key_schema(table, options), None, None
+        if text is not None:
+            columns = tuple(c for c in table.columns if c.primary_key)
+            key = self._id(topic, "key", text), row_writer(columns, options)
+        if valued:
+            text = publish.value_schema(table, options)
+            value = self._id(topic, "value", text), row_writer(publish.value_columns(table, options), options)
+        plan = _Plan(key, value)
+        self._plans[topic, id(table), keyspace, valued] = table, plan
         return plan
+
+    def _id(self, topic: str, part: str, text: str) -> SchemaId:
+        return self._context.schemas.id_of(avro_subject(topic, part), text)
+
+
+def _tso(commit_ts: int) -> bytes:
+    if not 0 <= commit_ts <= MAX_TSO:
+        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
+    return commit_ts.to_bytes(8, "big")
+
+
+def _checksum_fields(given: Any) -> bytes:
+    """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
+    checksum = given if isinstance(given, dict) else {}
+    current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
+    version = checksum.get("version", 0)
+    if (
+        type(corrupted) is not bool
+        or type(version) is not int
+        or version >> 31
+        or type(current) not in (int, str, type(None))
+    ):
+        raise WireError("INVALID_VALUE", column="checksum", details=f"{checksum!r:.80} is no row checksum")
+    text = b"" if current is None else str(current).encode()
+    return binary.write_bytes(text) + (b"\x01" if corrupted else b"\x00") + binary.write_long(version)

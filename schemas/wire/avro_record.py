@@ -24,8 +24,7 @@ from schemas.publish.debezium import is_clock
 from schemas.table import Column, TableId, Value
 from schemas.types import BY_AVRO_NAME, Kind
 
-_CHECKSUM = ("_tidb_row_level_checksum", "_tidb_corrupted", "_tidb_checksum_version")
-_EXTENSION = {f["name"] for f in publish.EXTENSION} | set(_CHECKSUM)
+_EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
 _TWO_64 = 1 << 64
 
 Convert = Callable[[Any], Value]
@@ -37,6 +36,7 @@ class _Field:
     name: str
     read: binary.Reader
     convert: Convert | None  # None: the value as it is (extension fields, the old row)
+    wire: str  # the type as people read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
         wrap = _optional(branches.index("null")) if nullable else _required
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
-            fields.append(_Field(name, wrap(partial(before.read, where=where)), None))
+            fields.append(_Field(name, wrap(partial(before.read, where=where)), None, "null | record"))
         elif name in _EXTENSION and isinstance(kind, str):
             read = binary.READERS[kind]
-            fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None))
+            fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None, kind))
             extension.append(name)
         else:
             column = _column(name, kind, field, nullable)
@@ -97,7 +97,9 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             if kind["type"] not in _PRIMITIVES[column.type.kind] and not (wide and kind["type"] == "string"):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
-            fields.append(_Field(name, wrap(binary.READERS[kind["type"]]), _converter(column, kind["type"])))
+            read, wire = binary.READERS[kind["type"]], str(kind["type"])
+            shown = wire if not nullable else f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
+            fields.append(_Field(name, wrap(read), _converter(column, wire), shown))
     names = [f.name for f in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")

@@ -6,19 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from schemas.errors import WireError
-from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso
+from schemas.errors import SetupError, WireError
+from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
 from schemas.options import Options
-from schemas.ports import SchemaSource, TableSource
+from schemas.ports import ClaimChecks, SchemaSource, TableSource
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a codec works with: schemas by id, tables by time (None: types come from the message), options."""
+    """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
+
+    claims: contents of claim-check messages; without it such a message is an error.
+    """
 
     schemas: SchemaSource
     tables: TableSource | None = None
     options: Options = field(default_factory=Options)
+    claims: ClaimChecks | None = None
 
 
 class Decoder(Protocol):
@@ -36,6 +40,33 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FieldTrace:
+    """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
+
+    row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
+    column's, as the message has it. wire: the field's type on the wire. value: what it says, where it is no column.
+    """
+
+    part: str
+    offset: int
+    raw: bytes
+    wire: str
+    side: str
+    name: str
+    row: int = 0
+    value: str = ""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """A decoder that can say where each field of a message stands (`explain`)."""
+
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of a message that it decodes. WireError as `decode`."""
+        ...
+
+
 @runtime_checkable
 class BatchEncoder(Encoder, Protocol):
     """An encoder of a format whose messages hold several rows."""
@@ -47,13 +78,32 @@ class BatchEncoder(Encoder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option)."""
+    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
+
+    carries_ddl: DDL events stand between its rows, and their tables can be learned from them.
+    needs_schemas: no message can be read without a registry; uses_schemas: some can't, those in JSON can.
+    writes: it has an encoder.
+    in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
+    """
 
     name: str
     decoder: Callable[[Context], Decoder]
     encoder: Callable[[Context], Encoder]
     zone: str | None = None
     needs_schemas: bool = False
+    carries_ddl: bool = False
+    uses_schemas: bool = False
+    in_order: bool = False
+    writes: bool = True
+
+
+def read_only(name: str) -> Callable[[Context], Encoder]:
+    """The encoder of a format that is read and not written: SetupError USAGE says so."""
+
+    def refuse(_context: Context) -> Encoder:
+        raise SetupError("USAGE", details=f"{name} is read, not written: choose another format to write")
+
+    return refuse
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:
@@ -62,9 +112,22 @@ def commit_ts_of(event: RowChange, origin: Message) -> int | None:
     WireError INVALID_VALUE for one that no TiDB gives.
     """
     commit_ts = event.commit_ts
-    if commit_ts is None and origin.timestamp is not None and origin.timestamp > 0:
-        event.flag("synthetic_commit_ts")
-        commit_ts = ms_to_tso(origin.timestamp)
+    if commit_ts is None:
+        commit_ts = _synthetic(event, origin)
+        if commit_ts is not None:
+            event.flag("synthetic_commit_ts")
     if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
         raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
     return commit_ts
+
+
+def _synthetic(event: RowChange, origin: Message) -> int | None:
+    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
+    source = event.extra.get("source")
+    if isinstance(source, dict):
+        ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
+        if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
+            return ms_to_tso(ms) | sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
+    if origin.timestamp is not None and origin.timestamp > 0:
+        return ms_to_tso(origin.timestamp)
+    return None

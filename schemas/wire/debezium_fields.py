@@ -1,8 +1,9 @@
-"""Columns in TiCDC's Debezium JSON: Connect schema → column, JSON value ↔ plain value.
+"""Columns in TiCDC's Debezium, JSON and Avro: Connect schema → column, payload → plain value, plain value → JSON.
 
 Sources: ticdc-wire.md §2.1, types.md §1; upstream ticdc `codec/debezium/codec.go`.
 
-A JSON number is read as its text (`Number`), so that no digit passes through a float on the way.
+A JSON number is read as its text (`Number`), so that no digit passes through a float on the way. Avro's payload has
+the same form, but for bytes that are bytes, and DECIMAL and BIGINT UNSIGNED in the form that the handling mode gives.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from schemas.options import Options
 from schemas.publish import debezium as publish
 from schemas.table import Column, Value
 from schemas.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
+from schemas.wire.connect import DECIMAL
+from schemas.wire.debezium_reader import Dialect, Read, utf8_or_bytes
 
 _EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
-ANY_TYPE = "a number, text, a date or anything else"
 
 
 # ---------------------------------------------------------------------------------- Connect schema → column
@@ -36,8 +38,12 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
     if "tidb_type" in field:
         name, _, sign = field["tidb_type"].partition(" ")
         kind, unsigned = BY_NAME[name], sign == "unsigned"
+    elif semantic == DECIMAL:
+        kind = BY_NAME["decimal"]
     elif semantic:
         kind = BY_SEMANTIC[semantic]
+    elif connect == "bytes":
+        kind = BY_NAME["blob"]  # Avro only: BINARY, VARBINARY and BLOB have the same values
     else:
         kind, vague = BY_CONNECT[connect]
     length = int(parameters["length"]) if "length" in parameters else 1 if connect == "boolean" else None
@@ -48,6 +54,8 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
         scale = 6
     elif kind.kind is Kind.FLOAT and connect == "double":
         scale = 0  # FLOAT(M,D); D itself is not told
+    elif semantic == DECIMAL:
+        length, scale = int(parameters["precision"]), int(parameters["scale"])
     elements: tuple[str, ...] = ()
     if "allowed" in parameters:
         allowed = parameters["allowed"]
@@ -73,12 +81,8 @@ def _default(column: Column, default: Any) -> Value:
 
 
 # ---------------------------------------------------------------------------------- JSON value → plain value
-Read = Callable[[Any], tuple[Value, str]]
-"""JSON value → (plain value, flag or ""). ValueError when the value is not of the column's type."""
-
-
-def reader(column: Column) -> Read:
-    """Compiled reader of a column's JSON values."""
+def reader(column: Column, _field: Mapping[str, Any] | None = None) -> Read:
+    """Compiled reader of a column's values."""
     return partial(_READERS[column.type.kind], column)
 
 
@@ -99,8 +103,12 @@ def _shown(value: Any) -> str:
 
 
 def _integer(column: Column, value: Any) -> tuple[Value, str]:
-    number = values.integer(_number(value))
     bits = column.type.bits
+    if bits == 64 and column.unsigned and type(value) is str:
+        number = values.integer(value)  # avro-bigint-unsigned-handling-mode=string
+        values.check_range(number, 64, True)
+        return str(number), ""
+    number = values.integer(_number(value))
     if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
         number += 1 << 64  # BIGINT UNSIGNED travels as int64
     values.check_range(number, bits, column.unsigned)
@@ -123,6 +131,11 @@ def _double(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _decimal(column: Column, value: Any) -> tuple[Value, str]:
+    if isinstance(value, bytes):  # avro-decimal-handling-mode=precise
+        return _precise_decimal(column, value), ""
+    if type(value) is str:  # avro-decimal-handling-mode=string
+        values.check_decimal(value)
+        return values.plain_decimal(value, column.scale) if column.scale is not None else value, ""
     text = _number(value)
     if column.scale is not None:
         try:
@@ -135,10 +148,20 @@ def _decimal(column: Column, value: Any) -> tuple[Value, str]:
     return values.plain_decimal(text, None), "lossy_decimal"
 
 
+def _precise_decimal(column: Column, data: bytes) -> str:
+    if not 0 < len(data) <= 32 or column.scale is None:
+        raise ValueError(f"{len(data)} bytes are no DECIMAL")
+    return values.decimal_text(int.from_bytes(data, "big", signed=True), column.scale)
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else values.base64_bytes(_text(value))
+
+
 def _bit(column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, bool):
         return b"\x01" if value else b"\x00", ""
-    data = values.base64_bytes(_text(value))[::-1]
+    data = _bytes(value)[::-1]
     size = values.bit_size(column.length) if column.length else len(data)
     if len(data) != size:
         raise ValueError(f"{len(data)} bytes are no BIT({column.length})")
@@ -154,15 +177,6 @@ def _string(column: Column, value: Any) -> tuple[Value, str]:
     return text, ""
 
 
-def utf8_or_bytes(text: str) -> str | bytes:
-    """Text of a message read with surrogateescape; the bytes where they are not UTF-8 (TiCDC copies them raw)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-    return text
-
-
 def _is_base64(text: str) -> bool:
     try:
         values.base64_bytes(text)
@@ -172,7 +186,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _binary(column: Column, value: Any) -> tuple[Value, str]:
-    return values.base64_bytes(_text(value)), ""
+    return _bytes(value), ""
 
 
 def _date(column: Column, value: Any) -> tuple[Value, str]:
@@ -202,6 +216,11 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
     return values.time_of_micros(values.integer(_number(value)), 6 if column.scale is None else column.scale), ""
 
 
+def ticdc(format_: str) -> Dialect:
+    """How TiCDC writes columns, in JSON and in Avro."""
+    return Dialect(format_, column_of_field, reader, null_images, default_images)
+
+
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _year,
@@ -227,7 +246,8 @@ def null_images(column: Column, default: Any) -> tuple[Any, ...]:
         if column.type.bits == 64 and float(default) > 1 << 63:
             images.append(Number("0"))  # TiCDC reads the text of a BIGINT UNSIGNED default as 0
     elif isinstance(default, str):
-        images.append(values.base64_text(default.encode("utf-8", "surrogateescape")))
+        raw = default.encode("utf-8", "surrogateescape")
+        images += [values.base64_text(raw), raw]
     return tuple(images)
 
 
@@ -236,7 +256,7 @@ def default_images(column: Column) -> tuple[Any, ...]:
     default = publish.field(replace(column, nullable=True), Options()).get("default")
     images = null_images(column, Number(default) if type(default) in (int, float) else default)
     if isinstance(column.default, bytes) and column.type.kind is Kind.BINARY:
-        images += (values.base64_text(column.default),)
+        images += (values.base64_text(column.default), column.default)
     return images + ((Number("0"),) if column.type.bits == 64 and column.unsigned else ())
 
 

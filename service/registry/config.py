@@ -21,7 +21,8 @@ from service.registry.scopes import SERVER, chain, scope_of
 
 LEVEL: Final = "compatibilityLevel"
 
-_POLICIES: Final = ("LOGICAL", "STRICT", "LENIENT")
+_LENIENT: Final = "LENIENT"
+_POLICIES: Final = ("LOGICAL", "STRICT", _LENIENT)
 
 
 def _level(value: Any) -> Any:
@@ -120,7 +121,7 @@ def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) ->
     config = _nearest(registry, subject, stored)
     return InForce(
         LEVELS[config[LEVEL]],
-        lenient=config.get("compatibilityPolicy") == "LENIENT",
+        lenient=config.get("compatibilityPolicy") == _LENIENT,
         group=config.get("compatibilityGroup"),
         normalize=bool(config.get("normalize")),
         validate_fields=bool(config.get("validateFields")),

@@ -8,7 +8,17 @@ from schemas.errors import RegistryError
 from service.registry.core import Registry
 from service.registry.identity import guid, identity
 from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, Reference, Stored, context_of, qualified
+from service.registry.model import (
+    Content,
+    NewSchema,
+    NotParsed,
+    NotValid,
+    Reference,
+    Referenced,
+    Stored,
+    context_of,
+    qualified,
+)
 from service.registry.ports import Reader
 
 _SHOWN_TEXT = 10240
@@ -29,7 +39,7 @@ def understand(
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
         text = parsed.normalized() if normalize else parsed.text
     except ValueError as error:
-        raise invalid(subject, new, str(error)) from None
+        raise invalid(subject, new, error) from None
     if normalize:
         references = tuple(sorted(set(references), key=lambda one: one.name))
     content = Content(identity(text, references, new.metadata), text, new.kind, references, new.metadata)
@@ -54,7 +64,7 @@ def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference
 
 def referenced_texts(
     tx: Reader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
-) -> tuple[str, ...]:
+) -> tuple[Referenced, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
     A subject without a context is in that of the schema which refers to it. A soft-deleted version is there for what
@@ -62,7 +72,8 @@ def referenced_texts(
     """
     if not references:
         return ()
-    texts: dict[tuple[str, int], str] = {}
+    named = {(one.name, qualified(one.subject or "", context), one.version) for one in references}
+    texts: dict[tuple[str, str, int], Referenced] = {}
     waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
@@ -70,29 +81,35 @@ def referenced_texts(
         reference, context, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
             raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (qualified(reference.subject, context), reference.version)
+        key = (reference.name, qualified(reference.subject, context), reference.version)
         if key in texts:
             continue
-        found = tx.version(*key)
+        found = tx.version(*key[1:])
         if found is None or (found.deleted and not (ready or deleted)):
-            raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[1]}')
+            raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
         if ready:
-            texts[key] = found.content.text
+            texts[key] = Referenced(*key, text=found.content.text, direct=key in named)
         else:
             waiting.append((reference, context, True))
-            waiting += [(inner, context_of(key[0]), False) for inner in reversed(found.content.references)]
+            waiting += [(inner, context_of(key[1]), False) for inner in reversed(found.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 
-def invalid(subject: str, new: NewSchema, reason: str) -> RegistryError:
+def invalid(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
+    if isinstance(reason, NotParsed) or (new.kind == "JSON" and not isinstance(reason, NotValid)):
+        of_type = f"Invalid schema of type {new.kind}, details: "
+        return RegistryError("INVALID_SCHEMA", details=f"{of_type}{of_type}{reason}")
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
     references = "[" + ", ".join(reference.shown() for reference in new.references) + "]"
+    numbers = "version=0,id=-1" if isinstance(reason, NotValid) else "version=null,id=null"
     shown = (
-        f"{{subject={subject},version=null,id=null,guid={guid(identity(new.text, new.references, new.metadata))},"
+        f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
         f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
         "schemaTags=null,ts=null,deleted=null}"
     )
+    if isinstance(reason, NotValid):
+        return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {shown}, details: {reason}")
     details = (
         f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "
         f"with refs {references} of type {new.kind}, details: {reason}"

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from schemas.errors import RegistryError
-from service.registry.kinds import KINDS, NOT_YET, Parsed
+from service.registry.kinds import KINDS, Parsed
+from service.registry.model import Referenced
 from service.registry.ports import Store
 
 _CACHED_CHARACTERS = 4_000_000
@@ -58,11 +59,10 @@ class Registry:
     strict_logical_types: bool = False
     cache: ParseCache = field(default_factory=ParseCache)
 
-    def parse(self, kind: str, text: str, referenced: tuple[str, ...] = (), *, strict: bool = True) -> Parsed:
+    def parse(self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True) -> Parsed:
         """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
         if kind not in KINDS:
-            why = f"Schema type {kind} is not supported yet" if kind in NOT_YET else f"Invalid schema type {kind}"
-            raise RegistryError("INVALID_SCHEMA", details=why)
+            raise RegistryError("INVALID_SCHEMA", details=f"Invalid schema type {kind}")
         if referenced:
             return KINDS[kind](text, referenced, strict)
         key = (kind, text, strict)

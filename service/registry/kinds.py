@@ -12,7 +12,9 @@ from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
 from service.registry.compat import Comparable, logical
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
-from service.registry.model import Tagged, Tags
+from service.registry.json_schema.schema import parse_json
+from service.registry.model import Referenced, Tagged, Tags
+from service.registry.protobuf.schema import parse_protobuf
 
 
 class Parsed(Comparable, Protocol):
@@ -64,13 +66,13 @@ class AvroSchema:
         return logical.changes(old.node, self.node) if isinstance(old, AvroSchema) else []
 
 
-def parse_avro(text: str, referenced: Sequence[str], strict: bool) -> AvroSchema:
-    """Parse an Avro schema; `referenced` are the texts it refers to, each after those it needs itself.
+def parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> AvroSchema:
+    """Parse an Avro schema; `referenced` is what it refers to, each after those it needs itself.
 
     Raises ValueError with the reason.
     """
     known: dict[str, Named] = {}
-    for one in referenced:
+    for one in {(one.subject, one.version): one.text for one in referenced}.values():
         collect(parse(one, known, strict=False), known)
     return AvroSchema(parse(text, known, strict=strict), frozenset(known))
 
@@ -91,7 +93,9 @@ def collect(node: Node, into: dict[str, Named]) -> None:
                 collect(inner.type, into)
 
 
-KINDS: Final[dict[str, Callable[[str, Sequence[str], bool], Parsed]]] = {"AVRO": parse_avro}
-
-NOT_YET: Final = ("JSON", "PROTOBUF")
-"""Types of Confluent's that are not there yet; refused with a text that says so."""
+# The order is that of `GET /schemas/types`.
+KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], Parsed]]] = {
+    "JSON": parse_json,
+    "PROTOBUF": parse_protobuf,
+    "AVRO": parse_avro,
+}

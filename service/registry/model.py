@@ -44,6 +44,25 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Referenced:
+    """The text a reference leads to. `direct`: the schema itself names it, not only what it refers to."""
+
+    name: str
+    subject: str
+    version: int
+    text: str
+    direct: bool
+
+
+class NotParsed(ValueError):
+    """A text is no schema of its type."""
+
+
+class NotValid(ValueError):
+    """A schema was understood but uses what is not there."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewSchema:
     """A schema as a client sent it. `version`: None = the next one, -1 = the next one and record it, n = exactly n.
 

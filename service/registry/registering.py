@@ -98,11 +98,13 @@ def already(
             # What is stored may be read leniently: it was imported, or the rules were others then.
             _, content = understood(registry, tx, subject, new, replace(rules, validate_new=False), wish)
             known = repeated(registry, tx, subject, new, content)
-            if known is None:
-                mode.check_register(mode.in_scope(tx, subject), subject, new.id)
-                if new.id is None:
-                    raise
-            return known
+            # Written out where the stored one refers to others, it would have to be valid by itself.
+            if known is not None and known.stored.content.references == content.references:
+                return known
+            mode.check_register(mode.in_scope(tx, subject), subject, new.id)
+            if new.id is None:
+                raise
+            return None
         known = repeated(registry, tx, subject, new, content)
         if known is not None:
             return known

@@ -10,8 +10,10 @@ import json
 import os
 import random
 import tracemalloc
+import zlib
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,13 +25,14 @@ from schemas.plain import json_line, plain_error, plain_event
 from schemas.wire.base import Decoder
 from schemas.wire.framing import MAX_MESSAGE, frame, unframe
 from spark_jobs.codec import Side, decode_one, plain_lines, transcode_one
-from spark_jobs.lookup import FileSchemas
+from spark_jobs.lookup import FileSchemas, Registered
 from tests.support.golden import FORMATS, Golden, Registry, cases
 
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 SMALL = 4096
 DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-ALL = pytest.mark.parametrize("golden", [g for name in FORMATS for g in cases(name)], ids=str)
+READ = (*FORMATS, "simple", "canal-json")
+ALL = pytest.mark.parametrize("golden", [g for name in READ for g in cases(name)], ids=str)
 
 
 def _lines(decoder: Decoder, message: Message) -> list[str]:
@@ -123,7 +126,7 @@ def _material(format_: str) -> list[tuple[Golden, list[Message]]]:
 
 
 @DDL
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", READ)
 def test_random_mutations(format_: str, ddl: bool) -> None:
     rng = random.Random(f"{format_} {ddl} 20261121")
     material = _material(format_)
@@ -131,6 +134,9 @@ def test_random_mutations(format_: str, ddl: bool) -> None:
     outcomes = {"error": 0, "event": 0}
     for golden, messages in material:
         decoder = golden.side(ddl).decoder()
+        if format_ == "simple":  # its rows need the schemas that came before
+            for message in golden.messages():
+                decode_one(decoder, message)
         good = rng.choice(messages)
         whole = _lines(decoder, good)
         values = [m.value for m in messages if m.value]
@@ -149,7 +155,7 @@ def test_random_mutations(format_: str, ddl: bool) -> None:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", READ)
 def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
     rng = random.Random(f"{format_} {to} 20261121")
@@ -276,8 +282,6 @@ def test_schema_that_ticdc_would_not_register(schema: str) -> None:
     _, good = _avro()
     assert good.value is not None
     id_ = unframe(good.value, "value")[0]
-    from spark_jobs.lookup import Registered
-
     side = Side("avro", FileSchemas([Registered("s", 1, id_, schema)]), Options())
     assert _refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
 
@@ -287,6 +291,32 @@ def test_frames() -> None:
     assert unframe(frame(7, b"x"), "value") == (7, 5)
     assert unframe(frame((1 << 31) - 1, b""), "value") == ((1 << 31) - 1, 5)
     assert unframe(frame(uuid, b"x"), "value") == (uuid, 18)
+
+
+def test_glue_frames_with_zlib() -> None:
+    """The body of Glue's compressed form is inflated, whole and up to a limit."""
+    uuid = "6f2c1a9e-0f3b-4a57-9a3c-3a5a3cf0d6e1"
+    side, good = AVRO.side(), next(m for m in AVRO.messages() if m.value)
+    assert good.value is not None
+    text = side.schemas.by_id(unframe(good.value, "value")[0], "value")
+    known = [*side.schemas.all(), Registered("glue", 1, uuid, text)]
+    decoder = replace(side, schemas=FileSchemas(known)).decoder()
+    head, body = b"\x03\x05" + UUID(uuid).bytes, good.value[5:]
+    packed = zlib.compress(body)
+    events = [
+        decoder.decode(m) for m in (good, replace(good, value=frame(uuid, body)), replace(good, value=head + packed))
+    ]
+    assert [e[0].after for e in events] == [events[0][0].after] * 3  # type: ignore[union-attr]
+    for value, code in [
+        (head, "TRUNCATED"),
+        (head + packed[:-1], "TRUNCATED"),
+        (head + packed + b"x", "TRAILING_BYTES"),
+        (head + b"xx", "MALFORMED"),
+        (head + zlib.compress(bytes(MAX_MESSAGE + 1)), "TOO_LARGE"),
+    ]:
+        bad = replace(good, value=value)
+        assert _refused(decoder, bad) == code
+        assert _peak(decoder, bad) < 2 * MAX_MESSAGE + (1 << 20)
 
 
 # ---- Debezium
@@ -410,6 +440,136 @@ def test_debezium_keys_that_are_none() -> None:
     assert event.key == ()  # type: ignore[union-attr]
 
 
+# ---- Simple and Canal-JSON
+def _json(format_: str, kind: str) -> tuple[Decoder, Message, dict[str, Any]]:
+    golden = Golden(format_, "pk_int.json" if format_ == "simple" else "pk_int.ext")
+    decoder = golden.side().decoder()
+    for message in golden.messages():
+        decode_one(decoder, message)
+    good = next(m for m in golden.messages() if m.value and f'"type":"{kind}"'.encode() in m.value)
+    return decoder, good, json.loads(good.value or b"")
+
+
+@pytest.mark.parametrize("format_", ["simple", "canal-json"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b" ", b"null", b"1", b"[]", b"{}", b"{", b'{"type":[]}', b'{"version":1,"type":{}}', b'{"a":1,"a":1}',
+     b"[" * 100_000, b'{"a":' * 100_000, gzip.compress(b"{}"), b"\xff\xfe{}", b"\xef\xbb\xbf{}", b'{"type":NaN}'],
+)  # fmt: skip
+def test_json_values_that_are_none(format_: str, value: bytes) -> None:
+    decoder, good, _ = _json(format_, "UPDATE")
+    assert _refused(decoder, replace(good, value=value)) == "MALFORMED"
+    assert decoder.decode(good)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("UPDATE", {"version": 2}),
+        ("UPDATE", {"version": None}),
+        ("UPDATE", {"type": "NOPE"}),
+        ("UPDATE", {"data": None}),
+        ("UPDATE", {"data": []}),
+        ("UPDATE", {"data": "id"}),
+        ("UPDATE", {"data": {"id": 1}}),
+        ("UPDATE", {"data": {"id": "x"}}),
+        ("UPDATE", {"data": {"id": "2147483648"}}),
+        ("UPDATE", {"data": {"nope": "1"}}),
+        ("UPDATE", {"data": {"id": {"location": "UTC", "value": "1"}}}),
+        ("UPDATE", {"old": 1}),
+        ("INSERT", {"old": {}}),
+        ("DELETE", {"old": None}),
+        ("UPDATE", {"commitTs": "1"}),
+        ("UPDATE", {"commitTs": 1.5}),
+        ("UPDATE", {"schemaVersion": None}),
+        ("UPDATE", {"database": 1}),
+        ("UPDATE", {"handleKeyOnly": 1}),
+        ("UPDATE", {"checksum": []}),
+        ("BOOTSTRAP", {"tableSchema": None}),
+        ("BOOTSTRAP", {"tableSchema": {}}),
+        ("CREATE", {"sql": None}),
+        ("CREATE", {"tableSchema": {"columns": [1]}}),
+        ("WATERMARK", {"commitTs": None}),
+    ],
+)
+def test_simple_messages_that_ticdc_does_not_write(kind: str, change: dict[str, Any]) -> None:
+    decoder, good, whole = _json("simple", kind)
+    assert _refused(decoder, replace(good, value=_compact({**whole, **change}))) == "MALFORMED"
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("UPDATE", {"type": "NOPE"}),
+        ("UPDATE", {"data": None}),
+        ("UPDATE", {"data": []}),
+        ("UPDATE", {"data": [1]}),
+        ("UPDATE", {"data": [{"id": 1}]}),
+        ("UPDATE", {"data": [{"id": "x"}]}),
+        ("UPDATE", {"data": [{"nope": "1"}]}),
+        ("UPDATE", {"old": [{}, {}]}),
+        ("UPDATE", {"mysqlType": {"id": "int"}}),
+        ("UPDATE", {"mysqlType": {"id": "nope", "v": "varchar", "n": "int"}}),
+        ("UPDATE", {"mysqlType": {"id": "decimal(x)", "v": "varchar", "n": "int"}}),
+        ("UPDATE", {"mysqlType": {"id": "enum('a", "v": "varchar", "n": "int"}}),
+        ("UPDATE", {"mysqlType": None}),
+        ("UPDATE", {"pkNames": "id"}),
+        ("UPDATE", {"es": "1"}),
+        ("UPDATE", {"_tidb": {"commitTs": "x"}}),
+        ("UPDATE", {"database": None}),
+        ("CREATE", {"sql": None}),
+        ("TIDB_WATERMARK", {"_tidb": {}}),
+    ],
+)
+def test_canal_messages_that_ticdc_does_not_write(kind: str, change: dict[str, Any]) -> None:
+    decoder, good, whole = _json("canal-json", kind)
+    assert _refused(decoder, replace(good, value=_compact({**whole, **change}))) == "MALFORMED"
+
+
+def _simple_avro() -> tuple[Decoder, Message]:
+    golden = Golden("simple", "pk_int.avro")
+    decoder = golden.side().decoder()
+    good = [m for m in golden.messages() if decoder.decode(m)]
+    return decoder, next(m for m in good if m.value and m.value[:3] == b"\x16\x06\x06")
+
+
+def test_simple_avro_numbers_lengths_and_branches() -> None:
+    decoder, good = _simple_avro()
+    value = good.value or b""
+    for body, code in [
+        (b"\x16\x08\x08", "MALFORMED"),
+        (b"\x16\x06\x04", "MALFORMED"),
+        (b"\x16\x06\x06\x02" + write_long(1 << 40), "TRUNCATED"),
+        (b"\x16\x06\x06\x02" + write_long(-1), "MALFORMED"),
+        (b"\x16\x06\x06\x02" + b"\x80" * 11, "MALFORMED"),
+        (b"\x16\x02\x02\x02\x00\x00\x00\x00\x00" + write_long(1 << 62), "MALFORMED"),
+        (b"\x16\x02\x02\x02\x00\x00\x00\x00\x00" + write_long(-1), "MALFORMED"),
+        (b"\x16\x02\x02\x02\x00\x00\x00\x00\x00" + write_long(60_000), "TRUNCATED"),
+        (value + b"\x00", "TRAILING_BYTES"),
+    ]:
+        assert _refused(decoder, replace(good, value=body)) == code, body
+        assert _peak(decoder, replace(good, value=body)) < 1 << 20
+
+
+@pytest.mark.parametrize("format_", ["simple", "canal-json"])
+@pytest.mark.parametrize("piece", [b"[],", b'{"a":1},', b'"",', b"1,"])
+def test_json_memory_is_bounded(format_: str, piece: bytes) -> None:
+    decoder, good, whole = _json(format_, "UPDATE")
+    whole["old"] = "@@"
+    value = _compact(whole).replace(b'"@@"', b"[" + piece * ((1 << 20) // len(piece)) + b"1]")
+    assert _refused(decoder, replace(good, value=value)) == "MALFORMED"
+    assert _peak(decoder, replace(good, value=value)) < (64 << 20) + 32 * len(value)
+
+
+def test_simple_avro_memory_is_bounded() -> None:
+    """The smallest columns, as many as one schema may claim."""
+    decoder, good = _simple_avro()
+    column = b"\x02a" + b"\x06int\x00\x00\x00" + b"\x00" * 4 + b"\x00\x00"
+    body = b"\x16\x02\x02\x02\x00\x00\x00\x00\x00" + write_long(20_000) + column * 20_000 + b"\x00\x00"
+    assert _refused(decoder, replace(good, value=body)) == "MALFORMED"
+    assert _peak(decoder, replace(good, value=body)) < (64 << 20) + 32 * len(body)
+
+
 # ---- memory
 def _peak(decoder: Decoder, message: Message) -> int:
     tracemalloc.start()
@@ -445,6 +605,14 @@ def test_messages_over_the_limit_are_refused_unread() -> None:
         good = next(m for m in golden.messages() if m.value and b'"ddl"' not in m.value)
         for bad in (replace(good, value=huge), replace(good, key=huge)):
             assert _refused(golden.side().decoder(), bad) == "TOO_LARGE"
+
+
+@pytest.mark.parametrize("format_", ["simple", "canal-json"])
+def test_json_messages_over_the_limit_are_refused_unread(format_: str) -> None:
+    decoder, good, _ = _json(format_, "UPDATE")
+    with pytest.raises(WireError) as caught:
+        decoder.decode(replace(good, value=bytes(MAX_MESSAGE + 1)))
+    assert caught.value.code == "TOO_LARGE"
 
 
 def test_events_of_one_message_are_not_changed_by_the_next() -> None:

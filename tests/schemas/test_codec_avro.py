@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +22,9 @@ from schemas.publish import avro as publish
 from schemas.table import Column, Table, TableId, Value
 from schemas.types import BY_NAME, Kind
 from schemas.wire.avro_record import compile_record, row_writer
+from spark_jobs.codec import decode_one
 from tests.schemas.rows import change
+from tests.support.golden import Golden
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -252,3 +255,14 @@ def _same(column: Column, ours: Value, theirs: Any) -> bool:
     if isinstance(theirs, int):
         return int(str(ours)) == theirs % (1 << 64 if column.unsigned else 1 << 70) or int(str(ours)) == theirs
     return bool(ours == theirs)
+
+
+def test_an_extension_field_that_is_not_utf8_is_an_error() -> None:
+    """Found by mutation: the bytes of a damaged checksum stood in `extra`, which no JSON line can hold."""
+    golden = Golden("avro", "checksum.checksum")
+    decoder = golden.side().decoder()
+    message = next(m for m in golden.messages() if m.value and b"654825492" in m.value)
+    assert message.value is not None
+    result = decode_one(decoder, replace(message, value=message.value.replace(b"654825492", b"6548254\xb62")))
+    assert result.error is not None
+    assert result.error.code == "MALFORMED"

@@ -19,6 +19,7 @@ DATE, DATETIME, TIMESTAMP, TIME, DECIMAL, BIGINT = 10, 12, 7, 11, 246, 8  # type
 def test_the_cases_are_there() -> None:
     assert len(cases("avro")) >= 60
     assert len(cases("debezium")) >= 60
+    assert len(cases("debezium-avro")) >= 48
     assert sum(len(g.messages()) for g in ALL) > 1500
 
 
@@ -74,7 +75,9 @@ def _unpadded(text: str) -> str:
 
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 @pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if not g.meta["options"].get("debezium_disable_schema")], ids=str
+    "golden",
+    [g for g in [*cases("debezium"), *cases("debezium-avro")] if not g.meta["options"].get("debezium_disable_schema")],
+    ids=str,
 )
 def test_debezium_value_that_is_not_the_rows_has_its_flag(golden: Golden, ddl: bool) -> None:
     """golden_check excuses what TiCDC's Debezium loses; the reader of our output learns it by a flag only."""
@@ -108,7 +111,15 @@ def test_avro_has_no_flag_but_an_unknown_op(golden: Golden) -> None:
             assert line["flags"] == (["op_unknown"] if blind and line["op"] != "d" else [])
 
 
-@pytest.mark.parametrize("golden", [Golden("avro", "wide.before.ext1"), Golden("debezium", "wide.ext.schema")], ids=str)
+@pytest.mark.parametrize(
+    "golden",
+    [
+        Golden("avro", "wide.before.ext1"),
+        Golden("debezium", "wide.ext.schema"),
+        Golden("debezium-avro", "pk_int.watermark"),
+    ],
+    ids=str,
+)
 def test_command_line_prints_the_same(golden: Golden) -> None:
     command = [sys.executable, "-m", "spark_jobs", "decode", "--format", golden.format, "--out", "-"]
     command += ["--in", str(golden.messages_file), "--schemas", str(golden.meta_file), "--ddl", str(golden.meta_file)]

@@ -53,7 +53,7 @@ def test_a1_lossy_decimal_is_an_error_in_a_transcode_by_default() -> None:
     """types.md §3/§4 row 1, contracts (on-lossy: error for transcode): rounded digits reach Avro unasked."""
     columns = table(column("d", "decimal", length=30, scale=10))
     written = Pair("debezium", on_lossy="flag").write(change(columns, {"d": "12345678901234567890.1234567891"}))
-    read = Side("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))  # type: ignore[arg-type]
+    read = Side("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))
     write = Side("avro", Registry(), Options.of({}, on_lossy="error"))  # type: ignore[arg-type]
     result = transcode_one(read.decoder(), write.encoder(), written)
     assert result.error is not None
@@ -357,12 +357,11 @@ def test_c6_numbers_of_table_changes_stay_numbers() -> None:
 
 
 def test_c7_extra_has_one_order() -> None:
-    """Record.extension is a frozenset: the order of checksum fields changes with PYTHONHASHSEED."""
+    """The checksum fields had the order of a frozenset, which changes with PYTHONHASHSEED."""
     golden = Golden("avro", "checksum.checksum")
     [event, *_] = (e for e in golden.events() if isinstance(e, RowChange) and e.op != "d")
-    schema = json.loads(next(r["schema"] for r in golden.meta["registered_schemas"] if r["subject"].endswith("value")))
-    order = [f["name"] for f in schema["fields"] if f["name"] in event.extra]
-    assert list(event.extra) == order  # by chance one run in six
+    assert list(event.extra) == ["checksum"]
+    assert list(event.extra["checksum"]) == ["version", "corrupted", "current", "previous"]
 
 
 def test_c8_encoding_twice_gives_the_flags_once() -> None:

@@ -75,6 +75,20 @@ def test_reserved_fields(registry: Registry) -> None:
     assert register(registry, "s", NewSchema(record("R", column("a", default=1)), metadata=kept)).stored.version == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("JSON", '{"type":"object","properties":{"a":{}}}'),
+        ("PROTOBUF", 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'),
+    ],
+)
+def test_reserved_fields_of_other_types(registry: Registry, kind: str, text: str) -> None:
+    config.update(registry, "s", {"validateFields": True})
+    kept = {"properties": {"confluent:reserved": "a"}}
+    with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
+        register(registry, "s", NewSchema(text, kind, metadata=kept))
+
+
 def test_new_schemas_may_be_read_leniently(registry: Registry) -> None:
     odd = NewSchema(record("R", column("a", default="text")))
     with pytest.raises(RegistryError):

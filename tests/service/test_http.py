@@ -148,7 +148,7 @@ def test_request_id(shared_client: Client) -> None:
         (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
         (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
         (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
-        (b'{"schema":"{}","schemaType":"JSON"}', (422, 42201)),
+        (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
         (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
         (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
         (b"{}", (422, 42201)),

@@ -15,7 +15,7 @@ from schemas.errors import SetupError, WireError
 from schemas.options import Options
 from spark_jobs.codec import Side, decode_one
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Registered
-from tests.spark_jobs.registries import answer, golden_registry, serving
+from tests.spark_jobs.registries import Answer, answer, golden_registry, serving
 from tests.support.golden import Golden, cases
 
 GOLDEN = Golden("avro", "evolution.ext1")
@@ -122,6 +122,20 @@ def test_refused_schema_is_an_error_of_the_row_and_not_asked_again() -> None:
                 registry.id_of(subject, RECORD)
             assert caught.value.code == "UNSUPPORTED_SCHEMA"
         assert len(server.seen) == 1
+
+
+def test_where_an_id_is_registered() -> None:
+    def respond(method: str, path: str, body: bytes) -> Answer:
+        if path == "/schemas/ids/4/versions":
+            return answer(200, [{"subject": "a-value", "version": 2}])
+        return answer(404, {"error_code": 40403, "message": "Schema not found"})
+
+    with serving(respond) as server:
+        schemas = HttpSchemas(server.url)
+        assert schemas.registered(4) == [("a-value", 2)]
+        assert schemas.registered(5) == []
+    entry = next(iter(GOLDEN.schemas.all()))
+    assert GOLDEN.schemas.registered(entry.id) == [(entry.subject, entry.version)]
 
 
 def test_names_in_paths_are_quoted() -> None:

@@ -15,6 +15,7 @@ from schemas.errors import WireError
 from schemas.event import Event, Message
 from schemas.options import Options
 from schemas.ports import SchemaId
+from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import FileSchemas
@@ -22,7 +23,7 @@ from spark_jobs.messages import read_messages
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "debezium")
+FORMATS = ("avro", "debezium", "debezium-avro", "open", "open-tiflow")
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")
@@ -54,7 +55,7 @@ class Golden:
 
     @property
     def zone(self) -> str:
-        return str(self.meta["changefeed_tz"])
+        return str(self.meta.get("changefeed_tz") or self.meta["tz"])
 
     @property
     def schemas(self) -> FileSchemas:
@@ -62,7 +63,14 @@ class Golden:
 
     @property
     def definitions(self) -> Definitions:
-        return Definitions.read(self.meta_file)
+        """The table versions of the meta; a classic meta has none: those of the `open` case are the same."""
+        same = GOLDEN / "open" / f"{self.name}.meta.json"
+        return Definitions.read(same if self.format == "open-tiflow" and same.exists() else self.meta_file)
+
+    @property
+    def claims(self) -> ClaimFolder | None:
+        folder = self.messages_file.with_suffix(".files")
+        return ClaimFolder.of(folder) if folder.is_dir() else None
 
     def options(self, **more: Any) -> Options:
         """The options that the case was encoded with, as far as the bridge knows them."""
@@ -73,7 +81,7 @@ class Golden:
     def side(self, ddl: bool = False) -> Side:
         """The reading side: schemas and zone of the meta, with or without its table definitions."""
         tables = self.definitions if ddl else None
-        return Side(self.format, self.schemas, Options.of({}, time_zone=self.zone), tables)
+        return Side(self.format, self.schemas, Options.of({}, time_zone=self.zone), tables, self.claims)
 
     def messages(self) -> list[Message]:
         return list(_messages(self.messages_file))

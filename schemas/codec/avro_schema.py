@@ -1,0 +1,292 @@
+"""Any Avro schema of records, arrays, unions and primitives → a reader and a writer (Avro 1.12 specification).
+
+TiCDC's Avro rows have their own, faster codec (`schemas.wire.avro_record`). This one serves what Kafka Connect writes:
+nested records, types named once and referred to later, and the `connect.*` attributes that say what was meant.
+
+A record is a dict by its fields' labels (`connect.field`, else the name). Strings that are not UTF-8 keep their bytes
+as lone surrogates. A schema is refused when it refers to itself or is larger than any table's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.codec.avro import Cut
+
+_MOST_NODES = 200_000  # a schema expanded: no table of TiDB's has more than 4,096 columns
+_MOST_ITEMS = 1 << 16
+_MOST_LEVELS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record. `label` is the name it has in values: Connect's own, where Avro's is a sanitised one."""
+
+    name: str
+    label: str
+    type: Type
+    props: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type with its attributes. `fields` of a record, `branches` of a union, the one branch of an array."""
+
+    kind: str
+    props: Mapping[str, Any] = field(default_factory=dict)
+    fields: tuple[Field, ...] = ()
+    branches: tuple[Type, ...] = ()
+    nodes: int = 1
+
+    @property
+    def optional(self) -> bool:
+        return self.kind == "union"
+
+    @property
+    def present(self) -> Type:
+        """A union's branch that is not null; the type itself where it is no union."""
+        return next(b for b in self.branches if b.kind != "null") if self.kind == "union" else self
+
+
+def parse(text: str) -> Type:
+    """Schema text → type. ValueError for a schema that is none, or of kinds that Connect does not write."""
+    try:
+        return _Parser().type(json.loads(text), "", 0)
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__} {error}") from error
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._named: dict[str, Type | None] = {}
+
+    def type(self, schema: Any, namespace: str, level: int) -> Type:
+        if level > _MOST_LEVELS:
+            raise ValueError("the schema is nested too deep")
+        if isinstance(schema, str):
+            return Type(schema) if schema == "null" or schema in binary.READERS else self._reference(schema, namespace)
+        if isinstance(schema, list):
+            return self._union([self.type(s, namespace, level + 1) for s in schema])
+        kind = schema["type"]
+        if kind == "record":
+            return self._record(schema, namespace, level)
+        if kind == "array":
+            items = self.type(schema["items"], namespace, level + 1)
+            return Type("array", schema, branches=(items,), nodes=_sized(items.nodes + 1))
+        if isinstance(kind, str) and kind in binary.READERS:
+            return Type(kind, schema)
+        if isinstance(kind, dict | list):
+            return self.type(kind, namespace, level + 1)
+        raise ValueError(f"the schema has a type {str(kind)[:40]!r}")
+
+    def _reference(self, name: str, namespace: str) -> Type:
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        found = self._named.get(full)
+        if found is None:
+            raise ValueError(f"the schema refers to {name[:80]!r}, which {_UNKNOWN[full in self._named]}")
+        return found
+
+    def _union(self, branches: list[Type]) -> Type:
+        if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
+            raise ValueError("the schema has a union of other than null and one type")
+        return Type("union", branches=tuple(branches), nodes=_sized(sum(b.nodes for b in branches)))
+
+    def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> Type:
+        name = schema["name"]
+        namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full in self._named:
+            raise ValueError(f"the schema defines {full[:80]!r} twice")
+        self._named[full] = None
+        fields, nodes = [], 1
+        for listed in schema["fields"]:
+            label = listed.get("connect.field", listed["name"])
+            if not isinstance(label, str) or not isinstance(listed["name"], str):
+                raise ValueError("the schema has a field without a name")
+            made = Field(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
+            nodes = _sized(nodes + made.type.nodes)
+            fields.append(made)
+        for names in ([f.name for f in fields], [f.label for f in fields]):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
+        record = self._named[full] = Type("record", schema, tuple(fields), nodes=nodes)
+        return record
+
+
+_UNKNOWN = {True: "is not complete there", False: "it does not define"}
+
+
+def _sized(nodes: int) -> int:
+    if nodes > _MOST_NODES:
+        raise ValueError("the schema is larger than any table's")
+    return nodes
+
+
+# ---------------------------------------------------------------------------------------------- reader
+Number = Callable[[Any], Any]
+"""What becomes of a number that was read (int or float)."""
+
+
+def reader(of: Type, number: Number) -> binary.Reader:
+    """Compiled reader: (buffer, position) → (value, next position). `Cut` or ValueError, with the field's name.
+
+    All arrays of one value together have at most 65,536 items: memory stays in proportion to the buffer.
+    """
+    items = _Items()
+    read = _reader(of, number, items)
+
+    def whole(buffer: bytes, pos: int) -> tuple[Any, int]:
+        items.left = _MOST_ITEMS
+        return read(buffer, pos)
+
+    return whole
+
+
+@dataclass(slots=True)
+class _Items:
+    """How many items of arrays a value may still have."""
+
+    left: int = 0
+
+
+def _reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+    if of.kind == "record":
+        return _record_reader(of, number, items)
+    if of.kind == "union":
+        return _union_reader(of, number, items)
+    if of.kind == "array":
+        return _array_reader(_reader(of.branches[0], number, items), items)
+    if of.kind == "null":
+        return lambda buffer, pos: (None, pos)
+    return _primitive_reader(of.kind, number)
+
+
+def _primitive_reader(kind: str, number: Number) -> binary.Reader:
+    read = binary.READERS[kind]
+
+    def numeric(buffer: bytes, pos: int) -> tuple[Any, int]:
+        value, pos = read(buffer, pos)
+        return number(value), pos
+
+    def text(buffer: bytes, pos: int) -> tuple[Any, int]:
+        value, pos = read(buffer, pos)
+        return value.decode("utf-8", "surrogateescape"), pos
+
+    return text if kind == "string" else read if kind in ("bytes", "boolean") else numeric
+
+
+def _record_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+    fields = tuple((f.label, _reader(f.type, number, items)) for f in of.fields)
+
+    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
+        out: dict[str, Any] = {}
+        for label, value in fields:
+            try:
+                out[label], pos = value(buffer, pos)
+            except Cut as cut:
+                raise Cut(f"{label}: {cut}") from cut
+            except ValueError as error:
+                raise ValueError(f"{label}: {error}") from error
+        return out, pos
+
+    return read
+
+
+def _union_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+    null = 0 if of.branches[0].kind == "null" else 1
+    value = _reader(of.present, number, items)
+
+    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
+        branch, pos = binary.read_long(buffer, pos)
+        if branch == null:
+            return None, pos
+        if branch != 1 - null:
+            raise ValueError(f"union branch {branch}, there are 2")
+        return value(buffer, pos)
+
+    return read
+
+
+def _array_reader(item: binary.Reader, items: _Items) -> binary.Reader:
+    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
+        out: list[Any] = []
+        while True:
+            count, pos = binary.read_long(buffer, pos)
+            if not count:
+                return out, pos
+            if count < 0:
+                size, pos = binary.read_long(buffer, pos)
+                count = -count
+                if not 0 <= size <= len(buffer) - pos:
+                    raise Cut(f"a block of {size} bytes, {len(buffer) - pos} left")
+            if count > len(buffer) - pos:
+                raise Cut(f"{count} items, {len(buffer) - pos} bytes left")
+            items.left -= count
+            if items.left < 0:
+                raise ValueError(f"more than {_MOST_ITEMS} items")
+            for _ in range(count):
+                value, pos = item(buffer, pos)
+                out.append(value)
+
+    return read
+
+
+# ---------------------------------------------------------------------------------------------- writer
+Writer = Callable[[Any], bytes]
+
+
+def writer(of: Type) -> Writer:
+    """Compiled writer: value → bytes. ValueError (with the field's name) for a value that is not of the type."""
+    if of.kind == "record":
+        return _record_writer(of)
+    if of.kind == "union":
+        value = writer(of.present)
+        null, branch = (b"\x00", b"\x02") if of.branches[0].kind == "null" else (b"\x02", b"\x00")
+        return lambda v: null if v is None else branch + value(v)
+    if of.kind == "array":
+        item = writer(of.branches[0])
+        return lambda v: binary.write_long(len(v)) + b"".join(map(item, v)) + b"\x00" if v else b"\x00"
+    return _WRITERS[of.kind]
+
+
+def _record_writer(of: Type) -> Writer:
+    fields = tuple((f.label, writer(f.type)) for f in of.fields)
+
+    def write(value: Any) -> bytes:
+        out = []
+        for label, one in fields:
+            try:
+                out.append(one(value.get(label)))
+            except (ValueError, TypeError, AttributeError, OverflowError) as error:
+                raise ValueError(f"{label}: {error}") from error
+        return b"".join(out)
+
+    return write
+
+
+def _null(value: Any) -> bytes:
+    if value is not None:
+        raise ValueError("a value where there can be none")
+    return b""
+
+
+def _int(value: Any) -> bytes:
+    if not -0x80000000 <= value <= 0x7FFFFFFF:
+        raise ValueError(f"{value} is no 32-bit integer")
+    return binary.write_long(value)
+
+
+_WRITERS: dict[str, Writer] = {
+    "null": _null,
+    "boolean": lambda value: b"\x01" if value else b"\x00",
+    "int": _int,
+    "long": binary.write_long,
+    "float": binary.write_float,
+    "double": binary.write_double,
+    "bytes": binary.write_bytes,
+    "string": lambda value: binary.write_bytes(value.encode("utf-8", "surrogateescape")),
+}

@@ -1,0 +1,150 @@
+"""Texts as Go writes them: floats and strings of JSON, and strconv.Quote.
+
+Sources: Go `strconv/quote.go`, `encoding/json/encode.go`; json-iterator `stream_str.go`, `stream_float.go`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from decimal import Decimal
+
+# ---- numbers
+_SMALL, _LARGE = 1e-6, 1e21
+
+
+def json_float(text: str, bits: int, short_exponent: bool) -> str:
+    """A real's text → the JSON number that Go writes for that float of 32 or 64 bits.
+
+    Plain notation, or an exponent below 1e-6 and from 1e21 on. encoding/json shortens e-07 to e-7 (`short_exponent`).
+    ValueError when the text is no finite number of that size.
+    """
+    value = float(text)
+    if bits == 32:
+        try:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            raise ValueError(f"{text[:40]} is beyond a float32") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is beyond a float{bits}")
+    shortest = Decimal(_shortest32(value) if bits == 32 else repr(value))
+    if not value:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    if _SMALL <= abs(value) < _LARGE if bits == 64 else not _far_float32(value):
+        plain = f"{shortest:f}"
+        return plain.rstrip("0").rstrip(".") if "." in plain else plain
+    sign, digits, exponent = shortest.normalize().as_tuple()
+    power = len(digits) + int(exponent) - 1
+    mantissa = "".join(map(str, digits))
+    fraction = "." + mantissa[1:] if len(mantissa) > 1 else ""
+    width = 1 if short_exponent and power < 0 else 2
+    return f"{'-' if sign else ''}{mantissa[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):0{width}d}"
+
+
+def _far_float32(value: float) -> bool:
+    """Go compares a float32 with the limits as float32."""
+    small, large = struct.unpack("<ff", struct.pack("<ff", _SMALL, _LARGE))
+    return bool(abs(value) < small or abs(value) >= large)
+
+
+def _shortest32(value: float) -> str:
+    for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
+        text = f"{value:.{digits}g}"
+        try:
+            if struct.unpack("<f", struct.pack("<f", float(text)))[0] == value:
+                return text
+        except OverflowError:
+            continue
+    return repr(value)
+
+
+# ---- JSON strings
+_JSON_SLOW = re.compile(r'[\x00-\x1f"\\]')
+_HTML_SLOW = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
+_JSON = {chr(c): f"\\u{c:04x}" for c in range(32)}
+_JSON.update({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"})
+_HTML = {**_JSON, "\b": "\\b", "\f": "\\f"} | {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def jsoniter_string(text: str) -> str:
+    """A JSON string as json-iterator writes it without HTML escaping: all but `"`, `\\` and controls as it is."""
+    if _JSON_SLOW.search(text):
+        text = _JSON_SLOW.sub(lambda m: _JSON[m[0]], text)
+    return f'"{text}"'
+
+
+def std_string(text: str) -> str:
+    """A JSON string as encoding/json writes it (Go 1.22 on): `<`, `>`, `&`, U+2028 and U+2029 escaped."""
+    if _HTML_SLOW.search(text):
+        text = _HTML_SLOW.sub(lambda m: _HTML[m[0]], text)
+    return f'"{text}"'
+
+
+def json_unescape(text: str) -> str:
+    """What stands between the quotes of a JSON string → the string. ValueError."""
+    return str(json.loads(f'"{text}"'))
+
+
+# ---- strconv.Quote
+_UNQUOTE = re.compile(rb'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|)|["\n]', re.ASCII)
+_SIMPLE = re.compile(rb'(?:[^\\"\n\x80-\xff]++|\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}))*+\Z')
+_LETTERS = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, '"': 34}
+_UNQUOTED: dict[bytes, bytes] = {f"\\{letter}".encode(): bytes([code]) for letter, code in _LETTERS.items()}
+_UNQUOTED |= {f"\\x{code:02x}".encode(): bytes([code]) for code in range(256)}
+_QUOTED_BYTE = [f"\\x{code:02x}" for code in range(256)]
+for _letter, _code in _LETTERS.items():
+    _QUOTED_BYTE[_code] = f"\\{_letter}"
+_PLAIN = re.compile(rb"[ !#-\[\]-~]*\Z")
+
+
+def unquote(text: str) -> bytes:
+    """strconv.Unquote of `"text"`, as bytes. ValueError for what Go refuses."""
+    data = text.encode("utf-8")  # a lone surrogate is a ValueError: bytes here are always escaped
+    if b"\\" not in data and b'"' not in data and b"\n" not in data:
+        return data
+    if _SIMPLE.match(data):  # Python's own escapes mean the same, and a character is a byte here
+        return data.decode("unicode_escape").encode("latin-1")
+    return _UNQUOTE.sub(_unquoted, data)
+
+
+def _unquoted(found: re.Match[bytes]) -> bytes:
+    escape = found[0]
+    made = _UNQUOTED.get(escape)
+    if made is not None:
+        return made
+    kind = escape[1:2]
+    if kind in (b"x", b"u", b"U"):
+        code = int(escape[2:], 16)
+        if kind == b"x":
+            return bytes([code])
+        if code < 0x110000 and not 0xD800 <= code < 0xE000:
+            return chr(code).encode()
+    elif len(escape) == 4:
+        code = int(escape[1:], 8)
+        if code < 256:
+            return bytes([code])
+    raise ValueError(f"{escape.decode()!r} is not what Go quotes")
+
+
+def quote(data: bytes) -> str:
+    """strconv.Quote without the quotes: printable UTF-8 stays, other characters are escaped, other bytes are \\xNN.
+
+    "Printable" is Unicode's (letters, marks, numbers, punctuation, symbols and the space), in the version that this
+    Python has; a character newer than it is escaped. Both spellings are the same bytes to a reader.
+    """
+    if _PLAIN.match(data):
+        return data.decode("ascii")
+    return "".join(map(_quoted, data.decode("utf-8", "surrogateescape")))
+
+
+def _quoted(char: str) -> str:
+    code = ord(char)
+    if code < 128:
+        return char if 32 <= code < 127 and char not in '"\\' else _QUOTED_BYTE[code]
+    if 0xDC80 <= code <= 0xDCFF:
+        return _QUOTED_BYTE[code - 0xDC00]
+    if char.isprintable():
+        return char
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

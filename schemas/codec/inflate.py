@@ -1,0 +1,56 @@
+"""Snappy blocks and LZ4 frames, bounded. The one place that imports the library (cramjam)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
+
+
+def _library() -> Any:
+    try:
+        import cramjam
+    except ImportError as error:
+        raise ValueError("it is compressed, and the library cramjam is not installed") from error
+    return cramjam
+
+
+def unsnap(data: bytes, most: int) -> bytes:
+    """A Snappy block → its content. ValueError when it is none, or inflates to more than `most` bytes."""
+    size, shift = 0, 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    else:
+        raise ValueError("not a Snappy block")
+    # Three bytes (a copy) stand for 64 at most.
+    if size > most or size > len(data) * 64:
+        raise ValueError(f"a Snappy block that claims {size} bytes")
+    try:
+        return bytes(_library().snappy.decompress_raw(data))
+    except _library().DecompressionError as error:
+        raise ValueError(f"not a Snappy block: {error}"[:200]) from error
+
+
+def unlz4(data: bytes, most: int) -> bytes:
+    """An LZ4 frame → its content. ValueError when it is none, is cut, or inflates to more than `most` bytes."""
+    library = _library()
+    room = bytearray(min(most, len(data) * _LZ4_GROWTH))
+    try:
+        size = library.lz4.decompress_into(data, room)
+    except library.DecompressionError as error:
+        raise ValueError(f"not an LZ4 frame of at most {most} bytes: {error}"[:200]) from error
+    return bytes(memoryview(room)[:size])
+
+
+def snap(data: bytes) -> bytes:
+    """Bytes → a Snappy block."""
+    return bytes(_library().snappy.compress_raw(data))
+
+
+def lz4(data: bytes) -> bytes:
+    """Bytes → an LZ4 frame."""
+    return bytes(_library().lz4.compress(data))

@@ -1,0 +1,106 @@
+"""Values that travel as SQL text, with numbers for BIT, ENUM and SET (Simple, Canal-JSON) → plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas import values
+from schemas.table import Column, Value
+from schemas.types import Kind
+
+_LONGEST_REAL = 1100  # a double in full, without exponent
+
+
+def read(column: Column, text: str) -> tuple[Value, str]:
+    """(plain value, flag or ""). Binary columns have their own notation in each format: not here.
+
+    ValueError when the text is not of the column's type. Text read with surrogateescape that is not UTF-8 is bytes.
+    """
+    found = _READERS.get(column.type.kind)
+    return found(column, text) if found else (text_or_bytes(text), "")
+
+
+def text_or_bytes(text: str) -> str | bytes:
+    """Text of a message read with surrogateescape; the bytes where they are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
+    return text
+
+
+def _integer(column: Column, text: str) -> tuple[Value, str]:
+    number = values.integer(text)
+    values.check_range(number, column.type.bits, column.unsigned)
+    return str(number), ""
+
+
+def _year(_column: Column, text: str) -> tuple[Value, str]:
+    number = values.integer(text)
+    values.check_year(number)
+    return str(number), ""
+
+
+def _real(text: str) -> float:
+    if len(text) > _LONGEST_REAL:
+        raise ValueError(f"{text[:40]}… is no number")
+    return values.real(text)
+
+
+def _float(_column: Column, text: str) -> tuple[Value, str]:
+    return values.float_text(values.as_float32(_real(text))), ""
+
+
+def _double(_column: Column, text: str) -> tuple[Value, str]:
+    return values.double_text(_real(text)), ""
+
+
+def _decimal(column: Column, text: str) -> tuple[Value, str]:
+    values.check_decimal(text)
+    if column.length is not None and column.scale is not None:
+        values.unscaled_decimal(text, column.length, column.scale)
+    return text, ""
+
+
+def _bit(column: Column, text: str) -> tuple[Value, str]:
+    number = values.integer(text)
+    values.check_range(number, column.length or 64, unsigned=True)
+    size = values.bit_size(column.length) if column.length else max(1, values.bit_size(number.bit_length()))
+    return number.to_bytes(size, "big"), ""
+
+
+def _enum(column: Column, text: str) -> tuple[Value, str]:
+    number = values.integer(text)
+    values.check_range(number, 64, unsigned=True)
+    if not column.elements:
+        return text, "enum_number"
+    if number > len(column.elements):
+        raise ValueError(f"{number} is no element, there are {len(column.elements)}")
+    return column.elements[number - 1] if number else "", ""
+
+
+def _set(column: Column, text: str) -> tuple[Value, str]:
+    mask = values.integer(text)
+    values.check_range(mask, 64, unsigned=True)
+    if not column.elements:
+        return text, "enum_number"
+    if mask >> len(column.elements):
+        raise ValueError(f"{mask} is no set of {len(column.elements)} elements")
+    return ",".join(e for i, e in enumerate(column.elements) if mask >> i & 1), ""
+
+
+def _binary(_column: Column, _text: str) -> tuple[Value, str]:
+    raise ValueError("text, where binary is needed")
+
+
+_READERS: dict[Kind, Callable[[Column, str], tuple[Value, str]]] = {
+    Kind.INTEGER: _integer,
+    Kind.YEAR: _year,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.BIT: _bit,
+    Kind.ENUM: _enum,
+    Kind.SET: _set,
+    Kind.BINARY: _binary,
+}

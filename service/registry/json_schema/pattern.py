@@ -1,0 +1,171 @@
+"""Regular expressions of schemas: is one well formed as Java reads it, and does it match a property name?
+
+A pattern is never run by an engine that can be made to hang: `matches` has a deadline, and `problem` walks the pattern
+once. `problem` finds broken structure only, so that nothing is refused that Java accepts.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+try:
+    import regex
+except ImportError:  # the package is part of the service's requirements; without it patterns are not run at all
+    regex = None  # type: ignore[assignment,unused-ignore]
+
+MAX_RUN_LENGTH: Final = 4096
+"""Longest pattern that is run; Confluent has no limit."""
+
+_LETTER_ESCAPES: Final = frozenset("tnrfaecxu0dDsSwWhHvVRXbBAGZzkpPNQ")
+_GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!]|<[A-Za-z][A-Za-z0-9]*>|[idmsuxU]*(?:-[idmsuxU]*)?[:)])")
+_REPEAT: Final = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
+_RANGE: Final = re.compile(r"([^\\\[\]&^-])-([^\\\[\]&-])")
+
+
+class Seconds:
+    """What is left of the time that patterns may run."""
+
+    def __init__(self, left: float) -> None:
+        self.left = left
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.left -= time.monotonic() - started
+
+
+class Unmatchable(Exception):
+    """A pattern can't be run, or not in time."""
+
+
+def matches(pattern: str, name: str, seconds: Seconds) -> bool:
+    """Whether the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
+    if regex is None or len(pattern) > MAX_RUN_LENGTH:
+        raise Unmatchable(f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing")
+    if seconds.left <= 0:
+        raise Unmatchable("the patterns take too long to run")
+    try:
+        with seconds.spent():
+            found: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
+    except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise Unmatchable(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
+    return found is not None
+
+
+def problem(pattern: str) -> str | None:
+    """What is wrong with a pattern, in Java's words; None if its structure is sound."""
+    groups, place, repeatable = 0, 0, False
+    while place < len(pattern):
+        found = _STEPS.get(pattern[place], _plain)(pattern, place, repeatable)
+        if isinstance(found, str):
+            return f"{found} near index {place}"
+        place, groups, repeatable = found[0], groups + found[1], found[2]
+        if groups < 0:
+            return f"Unmatched closing ')' near index {place - 1}"
+    return f"Unclosed group near index {len(pattern)}" if groups else None
+
+
+# A step says what is wrong, or (the next place, groups opened, whether a quantifier may follow).
+_Step = str | tuple[int, int, bool]
+
+
+def _plain(_: str, place: int, __: bool) -> _Step:
+    return place + 1, 0, True
+
+
+def _alternative(_: str, place: int, __: bool) -> _Step:
+    return place + 1, 0, False
+
+
+def _opening(pattern: str, place: int, _: bool) -> _Step:
+    if not pattern.startswith("?", place + 1):
+        return place + 1, 1, False
+    found = _GROUP.match(pattern, place + 1)
+    if found is None:
+        return "Unknown group type"
+    return found.end(), 0 if found[0].endswith(")") else 1, False
+
+
+def _closing(_: str, place: int, __: bool) -> _Step:
+    return place + 1, -1, True
+
+
+def _quantifier(pattern: str, place: int, repeatable: bool) -> _Step:
+    if not repeatable:
+        return f"Dangling meta character '{pattern[place]}'"
+    return _after_quantifier(pattern, place + 1), 0, False
+
+
+def _after_quantifier(pattern: str, place: int) -> int:
+    """`?` makes it reluctant, `+` possessive."""
+    return place + 1 if pattern[place : place + 1] in {"?", "+"} else place
+
+
+def _counted(pattern: str, place: int, _: bool) -> _Step:
+    found = _REPEAT.match(pattern, place)
+    if found is None:
+        return "Illegal repetition" if not pattern[place + 1 : place + 2].isdigit() else "Unclosed counted closure"
+    low, high = found[1], found[3]
+    if high and (len(low.lstrip("0")), low.lstrip("0")) > (len(high.lstrip("0")), high.lstrip("0")):
+        return "Illegal repetition range"
+    return _after_quantifier(pattern, found.end()), 0, False
+
+
+def _escape(pattern: str, place: int, _: bool) -> _Step:
+    letter = pattern[place + 1 : place + 2]
+    if not letter:
+        return "Unexpected internal error"
+    if letter == "Q":
+        end = pattern.find("\\E", place + 2)
+        return (len(pattern) if end < 0 else end + 2), 0, True
+    if letter.isascii() and letter.isalpha() and letter not in _LETTER_ESCAPES:
+        return "Illegal/unsupported escape sequence"
+    if letter in "pP" and pattern[place + 2 : place + 3] == "{":
+        end = pattern.find("}", place)
+        return ("Unclosed character family") if end < 0 else (end + 1, 0, True)
+    return place + 2, 0, True
+
+
+def _set(pattern: str, place: int, _: bool) -> _Step:
+    """A character class; classes nest, and a `]` that comes first stands for itself."""
+    depth, at, first = 0, place, False
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            step = _escape(pattern, at, False)
+            if isinstance(step, str):
+                return step
+            at, first = step[0], False
+            continue
+        if character == "[":
+            depth += 1
+            at += 2 if pattern.startswith("^", at + 1) else 1
+            first = True
+            continue
+        if character == "]" and not first:
+            depth -= 1
+            if not depth:
+                return at + 1, 0, True
+        backwards = _RANGE.match(pattern, at)
+        if backwards and backwards[1] > backwards[2]:
+            return "Illegal character range"
+        at, first = (backwards.end() if backwards else at + 1), False
+    return "Unclosed character class"
+
+
+_STEPS: Final[dict[str, Callable[[str, int, bool], _Step]]] = {
+    "|": _alternative,
+    "(": _opening,
+    ")": _closing,
+    "*": _quantifier,
+    "+": _quantifier,
+    "?": _quantifier,
+    "{": _counted,
+    "\\": _escape,
+    "[": _set,
+}

@@ -1,0 +1,1 @@
+"""Protobuf schemas: reading `.proto` texts and descriptors, and writing them as Confluent's registry does."""

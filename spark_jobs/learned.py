@@ -1,0 +1,99 @@
+"""Tables as the stream itself tells them: DDL events on their way become definitions for the rows after them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import replace
+
+from schemas.ddl.apply import apply, touched
+from schemas.ddl.catalog import Catalog, new_catalog
+from schemas.ddl.lexer import TYPED, WIRE, Mode
+from schemas.ddl.parser import parse
+from schemas.errors import DdlError
+from schemas.event import DdlEvent, Event, Message
+from schemas.ports import TableSource
+from schemas.table import Table, TableId, TableVersion
+from schemas.wire.base import Decoder
+from spark_jobs.codec import Side
+
+# A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
+_MODES: dict[str, Mode] = {"debezium-mysql": TYPED}
+
+
+class Learned:
+    """Table versions from DDL events (schemas.ports.TableSource). What is given beforehand comes first.
+
+    A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
+    """
+
+    def __init__(self, given: TableSource | None = None) -> None:
+        self._given = given
+        self._seen: set[tuple[int, str, str, str]] = set()
+        self._events: list[tuple[int, int, DdlEvent]] = []
+        self._catalog: Catalog = new_catalog()
+        self._versions: dict[tuple[str, str], list[tuple[int, Table | None]]] = {}
+
+    def learn(self, event: DdlEvent) -> None:
+        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known."""
+        key = (event.commit_ts or 0, event.db, event.table, event.query)
+        if not event.query or event.commit_ts is None or key in self._seen:
+            return
+        self._seen.add(key)
+        entry = (event.commit_ts, len(self._events), event)
+        late = bool(self._events) and entry[0] < self._events[-1][0]
+        insort(self._events, entry, key=lambda e: (e[0], e[1]))
+        if not late:
+            self._apply(event)
+            return
+        self._catalog, self._versions = new_catalog(), {}
+        for _, _, one in self._events:
+            self._apply(one)
+
+    def _apply(self, event: DdlEvent) -> None:
+        assert event.commit_ts is not None
+        ids: tuple[TableId, ...] = (TableId(event.db, event.table),)
+        try:
+            statement = parse(event.query, _MODES.get(event.format, WIRE), event.db)
+            ids = touched(self._catalog, statement, event.db)
+            self._catalog = apply(self._catalog, statement, event.db)
+        except DdlError:
+            for i in ids:
+                self._catalog = self._catalog.without_table(i)
+        for i in ids:
+            name = (i.db.lower(), i.table.lower())
+            self._versions.setdefault(name, []).append((event.commit_ts, self._catalog.table(i)))
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        found = self._given.at(table, commit_ts) if self._given else None
+        if found is not None:
+            return found
+        versions = self._versions.get((table.db.lower(), table.table.lower()), [])
+        index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v[0])
+        if not index or versions[index - 1][1] is None:
+            return None
+        since, version = versions[index - 1]
+        return TableVersion(since, version) if version else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return self._given.sanitised(table, columns, commit_ts) if self._given else None
+
+
+class Learning:
+    """A side whose decoder learns from the DDL it reads: for messages in order, as one process reads them."""
+
+    def __init__(self, side: Side) -> None:
+        self.tables = Learned(side.tables)
+        self.decoder: Decoder = _LearningDecoder(replace(side, tables=self.tables).decoder(), self.tables)
+
+
+class _LearningDecoder:
+    def __init__(self, decoder: Decoder, tables: Learned) -> None:
+        self._decoder = decoder
+        self._tables = tables
+
+    def decode(self, message: Message) -> list[Event]:
+        events = self._decoder.decode(message)
+        for event in events:
+            if isinstance(event, DdlEvent):
+                self._tables.learn(event)
+        return events

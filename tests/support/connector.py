@@ -1,0 +1,90 @@
+"""Golden messages of a real Debezium MySQL connector: their own line form, and the tables of its SQL files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from typing import Any
+
+from schemas.event import Message
+from schemas.options import Options
+from schemas.table import TableId, TableVersion
+from spark_jobs.codec import Side
+from spark_jobs.lookup import FileSchemas, Registered
+from tests.support.golden import GOLDEN
+
+FOLDER = GOLDEN / "debezium-mysql"
+
+
+@cache
+def _lines(name: str) -> tuple[dict[str, Any], ...]:
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+        return tuple(json.loads(line) for line in file)
+
+
+def settings(suffix: str = "") -> list[str]:
+    """Names of the connector settings that have messages of a kind (`.noschema`, `.avro_confluent`, "": JSON)."""
+    names = [p.name.removesuffix(".jsonl.gz") for p in FOLDER.glob("*.jsonl.gz")]
+    if suffix:
+        return sorted(n.removesuffix(suffix) for n in names if n.endswith(suffix))
+    return sorted(n for n in names if "." not in n)
+
+
+def json_messages(name: str) -> list[Message]:
+    """Messages in JSON, in order; a value that is null is a tombstone."""
+    lines = _lines(name)
+    return [
+        Message(_bytes(line["key_json"]), _bytes(line["value_json"]), line["topic"], 0, offset)
+        for offset, line in enumerate(lines)
+    ]
+
+
+def avro_messages(name: str) -> list[Message]:
+    """Messages in Confluent Avro; those that the connector's converter refused are left out."""
+    out = []
+    for offset, line in enumerate(_lines(f"{name}.avro_confluent")):
+        if "key_error" not in line and "value_error" not in line:
+            key, value = (line.get(f"{part}_hex") for part in ("key", "value"))
+            parts = [None if text is None else bytes.fromhex(text) for text in (key, value)]
+            out.append(Message(parts[0], parts[1], line["topic"], 0, offset))
+    return out
+
+
+def avro_schemas(name: str) -> FileSchemas:
+    """The schemas that the connector's converters registered."""
+    return FileSchemas(
+        [Registered(line["subject"], 1, line["id"], line["schema"]) for line in _lines(f"{name}.avro_schemas")]
+    )
+
+
+def schema_texts(name: str) -> list[tuple[str, str]]:
+    """(schema text, whose converter registered it)."""
+    return [(line["schema"], line["by"]) for line in _lines(f"{name}.avro_schemas")]
+
+
+def documents(name: str) -> list[str]:
+    """All keys and values in JSON, without tombstones."""
+    return [line[part] for line in _lines(name) for part in ("key_json", "value_json") if line[part]]
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+class ByName:
+    """A TableSource of one version per table, whatever the time."""
+
+    def __init__(self, versions: dict[TableId, TableVersion]) -> None:
+        self.versions = versions
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return self.versions.get(table)
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return self.versions.get(table)
+
+
+def side(schemas: FileSchemas | None = None, tables: ByName | None = None, **options: Any) -> Side:
+    """The reading side of connector messages."""
+    return Side("debezium-mysql", schemas or FileSchemas([]), Options.of(options), tables)
