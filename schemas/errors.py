@@ -87,7 +87,19 @@ _ROWS = (
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
         "forward_transitive, and full_transitive",
     ),
+    ErrorRow("INVALID_MODE", 422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD."),
+    ErrorRow("FORWARD_NOT_GLOBAL", 422, 42204, "Forward mode only supported on global level"),
     ErrorRow("NOT_IN_IMPORT_MODE", 422, 42205, "Subject {subject} in context {context} is not in import mode"),
+    ErrorRow("NOT_IN_READ_WRITE_MODE", 422, 42205, "Subject {subject} in context {context} is not in read-write mode"),
+    ErrorRow("READ_ONLY", 422, 42205, "Subject {subject} in context {context} is in read-only mode"),
+    ErrorRow("SUBJECTS_EXIST", 422, 42205, "Cannot import since found existing subjects"),
+    ErrorRow("ID_TAKEN", 422, 42205, "Overwrite new schema with id {id} in context {context} is not permitted."),
+    ErrorRow(
+        "VERSION_TAKEN",
+        422,
+        42205,
+        "Overwrite version {version} of subject {subject} with another schema is not permitted.",
+    ),
     ErrorRow(
         "REFERENCED",
         422,
@@ -95,6 +107,7 @@ _ROWS = (
         "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
     ),
     ErrorRow("INVALID_SUBJECT", 422, 42208, "The specified subject '{subject}' is not a valid."),
+    ErrorRow("CONTEXT_NOT_EMPTY", 422, 42211, "The specified context '{context}' is not empty."),
     ErrorRow("UNPROCESSABLE", 422, 422, "{details}"),
     ErrorRow("BAD_REQUEST", 400, 400, "{details}"),
     ErrorRow("ROUTE_NOT_FOUND", 404, 404, "HTTP 404 Not Found"),

@@ -7,31 +7,35 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from service.api import compatibility, config, errors, health, root, schemas, subjects
+from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
-from service.settings import Settings
+from service.settings import STRICT, Settings
 from service.store import open_store
 
-ROUTERS = (root.router, health.router, subjects.router, schemas.router, compatibility.router, config.router)
+ROUTERS = tuple(
+    part.router for part in (root, health, metrics, subjects, schemas, compatibility, config, mode, contexts)
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
     settings = settings or Settings()
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
-    registry = Registry(store, settings.compatibility)
+    registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
         store.close()
 
-    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    openapi.install(app)
+    metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
     return app

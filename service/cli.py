@@ -14,12 +14,14 @@ import typer
 from pydantic import ValidationError
 
 from schemas.errors import SetupError
+from service import logs
 from service.app import create_app
 from service.history.replay import HistoryMode, replay
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
 
 CANNOT_START = 2
+_LOG = logging.getLogger("service")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -31,6 +33,17 @@ StoreUrl = Annotated[
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
 ]
+LogicalTypes = Annotated[
+    str | None,
+    typer.Option(
+        help="strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
+        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]"
+    ),
+]
+LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
+AccessLog = Annotated[
+    bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
+]
 
 
 @app.callback()
@@ -39,7 +52,15 @@ def commands() -> None:
 
 
 @app.command()
-def serve(host: Host = None, port: Port = None, store: StoreUrl = None, profile: Profile = None) -> None:
+def serve(
+    host: Host = None,
+    port: Port = None,
+    store: StoreUrl = None,
+    profile: Profile = None,
+    logical_types: LogicalTypes = None,
+    log_format: LogFormat = None,
+    access_log: AccessLog = None,
+) -> None:
     """Serve the registry until Ctrl-C or SIGTERM.
 
     Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
@@ -50,7 +71,15 @@ def serve(host: Host = None, port: Port = None, store: StoreUrl = None, profile:
 
     Try it:  curl http://127.0.0.1:8081/subjects
     """
-    given = {"host": host, "port": port, "store": store, "profile": profile}
+    given = {
+        "host": host,
+        "port": port,
+        "store": store,
+        "profile": profile,
+        "logical_types": logical_types,
+        "log_format": log_format,
+        "access_log": access_log,
+    }
     explicit = {name: value for name, value in given.items() if value is not None}
     try:
         run(explicit)
@@ -99,7 +128,7 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
 def run(explicit: dict[str, Any]) -> None:
     """Start and serve. Raises SetupError or ValueError if it can't start."""
     settings = Settings(**explicit)
-    logging.getLogger("service").setLevel(settings.log_level.upper())
+    logs.configure(settings.log_format, settings.log_level)
     for used in aliases_used(os.environ, explicit):
         say(used)
     listening = bind(settings.host, settings.port)
@@ -121,11 +150,12 @@ def stopped(_number: int, _frame: FrameType | None) -> None:
 
 
 def say(text: str) -> None:
-    print(f"ticdc-bridge: {text}", file=sys.stderr, flush=True)
+    """Say something on stderr, whatever the log level is."""
+    _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
 
 
 def give_up(reason: str) -> NoReturn:
-    say(f"can't start: {reason}")
+    print(f"ticdc-bridge: can't start: {reason}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)
 
 

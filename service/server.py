@@ -57,6 +57,7 @@ def server(app: FastAPI, log_level: str, on_ready: Callable[[], None]) -> Server
     config = uvicorn.Config(
         app,
         log_level="warning" if log_level == "info" else log_level,  # its start-up lines are not ours
+        log_config=None,  # what uvicorn logs goes where everything goes
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX: Final = "BRIDGE_"
+STRICT: Final = "strict"
 Values = dict[str, Any]
 
 
@@ -53,6 +54,9 @@ class Settings(BaseSettings):
     store: str = Field(default="sqlite:///registry.db", description="where schemas are kept: sqlite:///PATH")
     profile: Literal[7, 8] = Field(default=8, description="shape of the answers: Confluent 8.x or 7.x")
     compatibility: str = Field(default="BACKWARD", description="compatibility level when nothing is configured")
+    logical_types: Literal["accept", "strict"] = Field(
+        default="accept", description="what is done about changes of logical types that Avro's rules do not see"
+    )
     max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1024, description="largest request body")
     store_wait_seconds: float = Field(
         default=25.0, gt=0, le=600, description="how long a request waits for a busy store"
@@ -60,6 +64,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged to stderr"
     )
+    log_format: Literal["text", "json"] = Field(default="text", description="how log lines look")
+    access_log: bool = Field(default=False, description="whether every request is logged")
     advertised_host: str = Field(default="", description="accepted from SCHEMA_REGISTRY_HOST_NAME, not used")
 
     @field_validator("profile", mode="before")
@@ -75,7 +81,7 @@ class Settings(BaseSettings):
             raise ValueError(f"must be one of {', '.join(_LEVELS)}")
         return level
 
-    @field_validator("log_level", mode="before")
+    @field_validator("log_level", "log_format", "logical_types", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value

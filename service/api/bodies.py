@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from schemas.errors import RegistryError
 from service.api.call import Called
-from service.registry.model import NewSchema, Reference
+from service.registry.model import NewSchema, Reference, Tagged
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -143,6 +143,17 @@ def metadata(value: Any) -> dict[str, Any] | None:
     return {name: part for name, part in read.items() if part}
 
 
+def tagged(value: Any) -> Tagged:
+    """Tags of one part: `{"schemaEntity":{"entityPath","entityType"},"tags":[…]}`."""
+    if not isinstance(value, dict):
+        raise mismatch("SchemaTags", value)
+    entity = value.get("schemaEntity") or {}
+    if not isinstance(entity, dict):
+        raise mismatch("SchemaEntity", entity)
+    tags = listed("ArrayList", text)(value.get("tags")) or []
+    return Tagged(text(entity.get("entityPath")) or "", (text(entity.get("entityType")) or "").lower(), tuple(tags))
+
+
 SCHEMA: Final[dict[str, Reader]] = {
     "version": integer,
     "id": integer,
@@ -150,7 +161,19 @@ SCHEMA: Final[dict[str, Reader]] = {
     "references": listed("ArrayList", reference),
     "metadata": metadata,
     "schema": text,
+    "schemaTagsToAdd": listed("ArrayList", tagged),
+    "schemaTagsToRemove": listed("ArrayList", tagged),
+    "propagateSchemaTags": flag,
 }
+
+TAGS: Final[dict[str, Reader]] = {
+    "newVersion": integer,
+    "tagsToAdd": listed("ArrayList", tagged),
+    "tagsToRemove": listed("ArrayList", tagged),
+    "metadata": metadata,
+}
+
+MODE: Final[dict[str, Reader]] = {"mode": text}
 
 CONFIG: Final[dict[str, Reader]] = {
     "alias": text,
@@ -177,7 +200,25 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
         references=tuple(body.get("references") or ()),
         metadata=body.get("metadata"),
         version=body.get("version"),
-        id=body.get("id"),
+        id=given_id(body.get("id")),
+        tags_to_add=tuple(body.get("schemaTagsToAdd") or ()),
+        tags_to_remove=tuple(body.get("schemaTagsToRemove") or ()),
+        keep_tags=bool(body.get("propagateSchemaTags")),
+    )
+
+
+def given_id(number: int | None) -> int | None:
+    """A negative id means none, as in Java."""
+    return None if number is None or number < 0 else number
+
+
+def tagging(body: Mapping[str, Any]) -> NewSchema:
+    """What a body read with the fields of TAGS changes in a version."""
+    return NewSchema(
+        metadata=body.get("metadata"),
+        version=body.get("newVersion"),
+        tags_to_add=tuple(body.get("tagsToAdd") or ()),
+        tags_to_remove=tuple(body.get("tagsToRemove") or ()),
     )
 
 

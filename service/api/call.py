@@ -15,6 +15,7 @@ from schemas.errors import RegistryError
 from service.api.media import V1, check_content_type, negotiate
 from service.deps import Services, services
 from service.registry.core import Registry
+from service.registry.naming import normalized
 
 _WITH_BODY: Final = ("POST", "PUT")
 _INT: Final = 2**31
@@ -36,6 +37,20 @@ class Call:
         """A part of the path, percent-decoded once; a plus is a plus."""
         return unquote(self.request.path_params[name], errors="replace")
 
+    @property
+    def subject(self) -> str:
+        """The subject of the path, in the form the registry knows it by."""
+        return normalized(self.segment("subject"))
+
+    @property
+    def scope(self) -> str | None:
+        """The subject or context that a config or a mode is for; None for the server."""
+        return self.subject or None if "subject" in self.request.path_params else None
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a parameter that may come several times."""
+        return self.request.query_params.getlist(name)
+
     def text(self, name: str, default: str = "") -> str:
         return self.request.query_params.get(name, default)
 
@@ -48,10 +63,10 @@ class Call:
         text = self.request.query_params.get(name)
         return default if text is None else java_int(text)
 
-    def page(self, items: Iterable[T], default_limit: int | None = None) -> list[T]:
-        """The part of a list that `offset` and `limit` ask for; a limit below 1 means the default."""
+    def page(self, items: Iterable[T], largest: int | None = None) -> list[T]:
+        """The part of a list that `offset` and `limit` ask for; a limit below 1 or above the largest means that."""
         offset, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
-        size = limit if limit > 0 else default_limit
+        size = largest if limit <= 0 or (largest is not None and limit > largest) else limit
         return list(islice(items, offset, None if size is None else offset + size))
 
     def answer(self, value: Any) -> Response:

@@ -32,7 +32,7 @@ def against_one(call: Called, body: ForOne) -> Response:
 def verdict(call: Call, version: int | None, body: dict[str, Any]) -> Response:
     """With verbose=true an invalid schema is an answer, not an error."""
     verbose, normalize = call.flag("verbose"), call.flag("normalize")
-    subject, new = call.segment("subject"), new_schema(body)
+    subject, new = call.subject, new_schema(body)
     try:
         messages = compatibility.check(call.registry, subject, version, new, normalize=normalize)
     except RegistryError as error:

@@ -15,6 +15,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.call import compact
+from service.api.context_paths import CONTEXTS, within_context
+from service.api.media import V1
+from service.logs import REQUEST_ID
+
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
 _REQUEST_ID: Final = "x-request-id"
@@ -31,6 +36,7 @@ class RawPaths:
             await self._app(scope, receive, send)
             return
         request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
+        REQUEST_ID.set(request_id)
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -45,7 +51,14 @@ class RawPaths:
             await refused(problem)(scope, receive, send_named)
             return
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        await self._app({**scope, "path": plain(raw), "method": method}, receive, send_named)
+        path, query = plain(raw), scope.get("query_string", b"")
+        if path.startswith(CONTEXTS):
+            try:
+                path, query = within_context(path, query)
+            except ValueError as error:
+                await bad_request(str(error))(scope, receive, send_named)
+                return
+        await self._app({**scope, "path": path, "query_string": query, "method": method}, receive, send_named)
 
 
 def refusal(raw: str) -> str | None:
@@ -62,6 +75,10 @@ def plain(raw: str) -> str:
     """The path without matrix parameters and without a trailing slash."""
     path = "/".join(segment.partition(";")[0] for segment in raw.split("/"))
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
+
+
+def bad_request(problem: str) -> Response:
+    return Response(compact({"error_code": 400, "message": problem}), 400, media_type=V1)
 
 
 def refused(problem: str) -> Response:

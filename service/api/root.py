@@ -1,4 +1,4 @@
-"""`/`, the server's own data, and the mode. None of it needs the store, so no thread: it answers while others wait."""
+"""`/` and the server's own data. None of it needs the store, so no thread: it answers while others wait."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from schemas.errors import RegistryError
 from service.api.call import Called
-from service.registry.naming import check_subject
 
 router = APIRouter()
 
@@ -22,21 +20,6 @@ async def root(call: Called) -> Response:
     return call.answer({})
 
 
-@router.get("/mode")
-async def global_mode(call: Called) -> Response:
-    """Always READWRITE; other modes are not there yet."""
-    return call.answer({"mode": "READWRITE"})
-
-
-@router.get("/mode/{subject}")
-async def subject_mode(call: Called) -> Response:
-    """No subject has a mode of its own yet."""
-    subject = check_subject(call.segment("subject"))
-    if not call.flag("defaultToGlobal"):
-        raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
-    return call.answer({"mode": "READWRITE"})
-
-
 @router.get("/v1/metadata/id")
 async def metadata_id(call: Called) -> Response:
     return call.answer({"scope": {"path": [], "clusters": _CLUSTERS}})
@@ -45,3 +28,16 @@ async def metadata_id(call: Called) -> Response:
 @router.get("/v1/metadata/version")
 async def metadata_version(call: Called) -> Response:
     return call.answer({"version": f"{call.services.profile}.0.0-ticdc-bridge", "commitId": ""})
+
+
+@router.get("/v1/metadata/deployment")
+async def deployment(call: Called) -> Response:
+    return call.answer({"attributes": []})
+
+
+@router.get("/associations/subjects/{subject}")
+@router.get("/associations/resources/{id}")
+@router.get("/associations/resources/{namespace}/{name}")
+async def associations(call: Called) -> Response:
+    """Nothing is ever associated here."""
+    return call.answer([])

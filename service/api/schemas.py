@@ -9,6 +9,7 @@ from service.api.call import Call, Called, java_int
 from service.registry import schemas
 from service.registry.kinds import KINDS
 from service.registry.model import Stored
+from service.registry.naming import normalized
 
 router = APIRouter(prefix="/schemas")
 
@@ -23,28 +24,25 @@ async def types(call: Called) -> Response:
 
 @router.get("")
 def search(call: Called) -> Response:
-    found = schemas.search(
-        call.registry,
-        prefix=call.text("subjectPrefix"),
-        deleted=call.flag("deleted"),
-        latest_only=call.flag("latestOnly"),
-    )
+    prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
+    found = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
     found = [] if call.text("ruleType") else found  # there are no rules
-    return call.answer([shapes.schema(stored, call.services.profile) for stored in call.page(found, _PAGE)])
+    if call.flag("aliases"):
+        both = schemas.with_aliases(call.registry, found, prefix, deleted=deleted)
+        return call.answer([shapes.aliased(one, plain(call, one.stored)) for one in call.page(both, _PAGE)])
+    return call.answer([shapes.schema(stored, plain(call, stored)) for stored in call.page(found, _PAGE)])
 
 
 @router.get("/ids/{id}")
 def get(call: Called) -> Response:
-    found = schemas.get(call.registry, java_int(call.segment("id")), subject=call.text("subject"))
+    found = by_id(call)
     max_id = found.max_id if call.flag("fetchMaxId") else None
-    text = text_of(call, found.stored)
-    return call.answer(shapes.by_id(found.stored, call.services.profile, text=text, max_id=max_id))
+    return call.answer(shapes.by_id(found.stored, shown(call, found.stored), max_id=max_id))
 
 
 @router.get("/ids/{id}/schema")
 def get_text(call: Called) -> Response:
-    found = schemas.get(call.registry, java_int(call.segment("id")), subject=call.text("subject"))
-    return call.raw(text_of(call, found.stored))
+    return call.raw(shown(call, by_id(call).stored).text)
 
 
 @router.get("/ids/{id}/subjects")
@@ -60,7 +58,7 @@ def versions(call: Called) -> Response:
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
     found = schemas.by_guid(call.registry, call.segment("guid"))
-    return call.answer(shapes.by_guid(found, text=text_of(call, found)))
+    return call.answer(shapes.by_guid(found, shown(call, found)))
 
 
 @router.get("/guids/{guid}/ids")
@@ -69,12 +67,22 @@ def ids_of_guid(call: Called) -> Response:
     return call.answer([{"context": context, "id": number} for context, number in found])
 
 
+def by_id(call: Call) -> schemas.ById:
+    return schemas.get(call.registry, java_int(call.segment("id")), subject=normalized(call.text("subject")))
+
+
 def holders(call: Call) -> list[tuple[str, int]]:
-    schema_id = java_int(call.segment("id"))
-    return schemas.versions(call.registry, schema_id, subject=call.text("subject"), deleted=call.flag("deleted"))
+    schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
+    return schemas.versions(call.registry, schema_id, subject=subject, deleted=call.flag("deleted"))
 
 
-def text_of(call: Call, stored: Stored) -> str:
-    """The schema in the `format` asked for; a format nobody knows is ignored."""
-    format_ = call.text("format")
-    return schemas.formatted_text(call.registry, stored, format_) if format_ else stored.content.text
+def shown(call: Call, stored: Stored) -> shapes.View:
+    """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
+    wanted = call.texts("findTags")
+    tags = schemas.tags(call.registry, stored, wanted) if wanted else []
+    text = schemas.formatted(call.registry, stored, call.text("format"))
+    return shapes.View(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
+
+
+def plain(call: Call, stored: Stored) -> shapes.View:
+    return shapes.View(call.services.profile, stored.content.text)

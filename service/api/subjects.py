@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from service.api import shapes
-from service.api.bodies import SCHEMA, body_of, new_schema
+from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tagging
 from service.api.call import Call, Called
-from service.api.schemas import text_of
-from service.registry import registering, subjects
+from service.api.schemas import shown
+from service.registry import finding, registering, subjects
 from service.registry.model import Stored
 from service.registry.naming import version_number
 
@@ -19,6 +19,8 @@ router = APIRouter(prefix="/subjects")
 _ENTITY = "RegisterSchemaRequest"
 ToRegister = Annotated[dict[str, Any], Depends(body_of("register", _ENTITY, SCHEMA))]
 ToLookUp = Annotated[dict[str, Any], Depends(body_of("lookUpSchemaUnderSubject", _ENTITY, SCHEMA))]
+
+ToTag = Annotated[dict[str, Any], Depends(body_of("modifySchemaTags", "TagSchemaRequest", TAGS))]
 
 
 @router.get("")
@@ -34,23 +36,29 @@ def list_subjects(call: Called) -> Response:
 
 @router.post("/{subject}")
 def look_up(call: Called, body: ToLookUp) -> Response:
-    subject, new = call.segment("subject"), new_schema(body)
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
-    found = registering.lookup(call.registry, subject, new, normalize=normalize, deleted=deleted)
-    return call.answer(shapes.schema(found.stored, call.services.profile, times=found.inlined))
+    found = finding.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
+    return call.answer(shapes.schema(found.stored, shown(call, found.stored), times=found.alike))
 
 
 @router.delete("/{subject}")
 def delete_subject(call: Called) -> Response:
-    permanent = call.flag("permanent")
-    return call.answer(subjects.delete_subject(call.registry, call.segment("subject"), permanent=permanent))
+    return call.answer(subjects.delete_subject(call.registry, call.subject, permanent=call.flag("permanent")))
+
+
+@router.get("/{subject}/metadata")
+def get_by_metadata(call: Called) -> Response:
+    """The latest version with all the properties that `key` and `value` (in pairs) name."""
+    wanted = dict(zip(call.texts("key"), call.texts("value"), strict=False))
+    found = subjects.with_properties(call.registry, call.subject, wanted, deleted=call.flag("deleted"))
+    return call.answer(shapes.schema(found, shown(call, found)))
 
 
 @router.get("/{subject}/versions")
 def list_versions(call: Called) -> Response:
     found = subjects.list_versions(
         call.registry,
-        call.segment("subject"),
+        call.subject,
         deleted=call.flag("deleted"),
         deleted_only=call.flag("deletedOnly"),
         negative=call.flag("deletedAsNegative"),
@@ -60,35 +68,43 @@ def list_versions(call: Called) -> Response:
 
 @router.post("/{subject}/versions")
 def register(call: Called, body: ToRegister) -> Response:
-    subject, new = call.segment("subject"), new_schema(body)
     normalize, force = call.flag("normalize"), call.flag("force")
-    found = registering.register(call.registry, subject, new, normalize=normalize, force=force)
-    return call.answer(shapes.registered(found, call.services.profile))
+    found = registering.register(call.registry, call.subject, new_schema(body), normalize=normalize, force=force)
+    return call.answer(shapes.registered(found, shown(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}")
 def get_version(call: Called) -> Response:
     found = version_of(call)
-    return call.answer(shapes.schema(found, call.services.profile, text=text_of(call, found)))
+    return call.answer(shapes.schema(found, shown(call, found)))
 
 
 @router.get("/{subject}/versions/{version}/schema")
 def get_text(call: Called) -> Response:
-    return call.raw(text_of(call, version_of(call)))
+    found = version_of(call)
+    return call.raw(shown(call, found).text)
+
+
+@router.post("/{subject}/versions/{version}/tags")
+def tag(call: Called, body: ToTag) -> Response:
+    """Register a version again, as the next one, with other tags in it."""
+    version = version_number(call.segment("version"))
+    found = registering.tag(call.registry, call.subject, version, tagging(body))
+    return call.answer(shapes.registered(found, shown(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}/referencedby")
 def referenced_by(call: Called) -> Response:
-    subject, version = call.segment("subject"), version_number(call.segment("version"))
+    subject, version = call.subject, version_number(call.segment("version"))
     return call.answer(call.page(subjects.referenced_by(call.registry, subject, version, deleted=call.flag("deleted"))))
 
 
 @router.delete("/{subject}/versions/{version}")
 def delete_version(call: Called) -> Response:
-    subject, version = call.segment("subject"), version_number(call.segment("version"))
+    subject, version = call.subject, version_number(call.segment("version"))
     return call.answer(subjects.delete_version(call.registry, subject, version, permanent=call.flag("permanent")))
 
 
 def version_of(call: Call) -> Stored:
-    subject, version = call.segment("subject"), version_number(call.segment("version"))
+    subject, version = call.subject, version_number(call.segment("version"))
     return subjects.get_version(call.registry, subject, version, deleted=call.flag("deleted"))

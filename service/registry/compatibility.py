@@ -1,15 +1,24 @@
-"""Asking whether a schema would be accepted, without registering it (registry-api.md §3.4)."""
+"""Whether a schema may follow the versions that are there (registry-api.md §3.4, §6)."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from schemas.errors import RegistryError
-from service.registry import config
-from service.registry.content import understand
+from service.registry import compat, config, metadata
+from service.registry.abilities import HasFields, HasLogicalTypes
+from service.registry.compat.logical import Change
+from service.registry.content import stored_schema, understand
 from service.registry.core import Registry
-from service.registry.model import NewSchema, Stored
+from service.registry.kinds import Parsed
+from service.registry.model import Content, NewSchema, Stored
 from service.registry.naming import LATEST
 from service.registry.ports import Reader
-from service.registry.registering import compatibility
+
+_RESERVED_GONE: Final = (
+    "The new schema has reserved field {} removed from its metadata which is present in the old schema's metadata."
+)
+_RESERVED_USED: Final = "The new schema has field that conflicts with the reserved field {}."
 
 
 def check(registry: Registry, subject: str, version: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
@@ -21,10 +30,14 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     if not new.text:
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     with registry.store.read() as tx:
-        rules = config.in_force(registry, tx, subject)
+        subject, rules = config.settle(registry, tx, subject)
         olds = tx.live(subject) if version is None else one_version(tx, subject, version)
-        parsed, _ = understand(registry, tx, subject, new, normalize=normalize or rules.normalize)
-        return compatibility(registry, tx, olds, parsed, rules)
+        strict = rules.validate_new
+        parsed, content = understand(registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict)
+        problems = against(registry, tx, olds, parsed, content, rules)
+        if registry.strict_logical_types and not problems:
+            problems = refusal(logical_changes(registry, tx, olds, parsed), olds, rules)
+    return problems
 
 
 def one_version(tx: Reader, subject: str, version: int) -> list[Stored]:
@@ -35,3 +48,53 @@ def one_version(tx: Reader, subject: str, version: int) -> list[Stored]:
     if found is None or found.deleted:
         raise RegistryError("VERSION_NOT_FOUND", version=version)
     return [found]
+
+
+def against(
+    registry: Registry, tx: Reader, olds: list[Stored], parsed: Parsed, content: Content, rules: config.InForce
+) -> list[str]:
+    """Messages of the check of `parsed` against `olds` (ascending); [] when it fits."""
+    kept = reserved_fields(olds, parsed, content) if rules.validate_fields else []
+    if rules.group is not None:
+        value = metadata.properties(content.metadata).get(rules.group)
+        olds = [old for old in olds if metadata.properties(old.content.metadata).get(rules.group) == value]
+    if not rules.level.transitive:
+        olds = olds[-1:]
+    problems: list[str] = []
+    if rules.level.backward or rules.level.forward:
+        versions = [compat.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
+        problems = compat.check(
+            parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
+        )
+    if kept and not problems:
+        problems = [compat.trailer(rules.level, rules.validate_fields)]
+    return kept + problems
+
+
+def reserved_fields(olds: list[Stored], parsed: Parsed, content: Content) -> list[str]:
+    """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
+    now = metadata.reserved(content.metadata)
+    before = metadata.reserved(olds[-1].content.metadata) if olds else set()
+    used = now & set(parsed.field_names()) if isinstance(parsed, HasFields) else set()
+    return [_RESERVED_GONE.format(name) for name in sorted(before - now)] + [
+        _RESERVED_USED.format(name) for name in sorted(used)
+    ]
+
+
+def logical_changes(registry: Registry, tx: Reader, olds: list[Stored], parsed: Parsed) -> list[Change]:
+    """What changed its meaning since the latest of `olds`, unseen by the rules of compatibility."""
+    if not olds or not isinstance(parsed, HasLogicalTypes):
+        return []
+    return parsed.logical_changes(stored_schema(registry, tx, olds[-1]))
+
+
+def refusal(changes: list[Change], olds: list[Stored], rules: config.InForce) -> list[str]:
+    """The messages of a refusal for logical changes, in Confluent's form; [] for no changes."""
+    if not changes:
+        return []
+    latest = olds[-1]
+    return [
+        *(change.message() for change in changes),
+        *compat.about(latest.version, latest.content.text),
+        compat.trailer(rules.level, rules.validate_fields),
+    ]

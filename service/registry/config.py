@@ -1,11 +1,10 @@
 """Configuration of a subject, a context or the whole server, and what is in force for a subject.
 
-Rules: registry-api.md §3.4 and §5. A scope is a subject, `:.ctx:`, `:.:` (the server) or `:.__GLOBAL:` (below all).
+Rules: registry-api.md §3.4 and §5; `service.registry.scopes` says which config counts where.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,12 +12,13 @@ from typing import Any, Final
 from schemas.errors import RegistryError
 from service.registry.compat import LEVELS, Level
 from service.registry.core import Registry
-from service.registry.model import DEFAULT_CONTEXT, context_of
-from service.registry.naming import check_subject
+from service.registry.metadata import merged
+from service.registry.mode import check_writable
+from service.registry.model import Metadata, context_of, qualified
+from service.registry.naming import check_subject, normalized
 from service.registry.ports import Reader
+from service.registry.scopes import SERVER, chain, scope_of
 
-GLOBAL: Final = ":.:"
-BELOW_ALL: Final = ":.__GLOBAL:"
 LEVEL: Final = "compatibilityLevel"
 
 _LENIENT: Final = "LENIENT"
@@ -73,40 +73,94 @@ _INHERITED: Final = (
     "compatibilityGroup",
 )
 
-# Kept and shown as Confluent does; acting on them comes with the rest of the API.
-NO_EFFECT_YET: Final = frozenset(
-    {"alias", "aliasForDeks", "validateNewSchemas", "validateRules"}
-    | {"compatibilityGroup", "defaultMetadata", "overrideMetadata"}
-)
-_LOG = logging.getLogger(__name__)
-
 Config = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What a registration of a subject has to obey."""
+    """What a registration of a subject has to obey. `group`: the metadata property that splits versions into groups."""
 
     level: Level
-    normalize: bool
-    validate_fields: bool
     lenient: bool = False
+    group: str | None = None
+    normalize: bool = False
+    validate_fields: bool = False
+    validate_new: bool = True
+    default_metadata: Metadata | None = None
+    override_metadata: Metadata | None = None
+
+    @property
+    def compares_many(self) -> bool:
+        """Whether more than the latest version is looked at."""
+        return self.level.transitive or self.group is not None
+
+    @property
+    def adds_metadata(self) -> bool:
+        return self.default_metadata is not None or self.override_metadata is not None
+
+    def completed(self, metadata: Metadata | None) -> Metadata | None:
+        """What is stored for a schema with this metadata."""
+        return merged(merged(self.default_metadata, metadata), self.override_metadata)
+
+
+def settle(registry: Registry, tx: Reader, subject: str) -> tuple[str, InForce]:
+    """The subject that is meant (see `target`), and what a registration of it has to obey."""
+    stored = tx.configs(chain(subject))
+    meant = _aliased(subject, stored.get(subject, {}))
+    if meant != subject:
+        subject, stored = meant, tx.configs(chain(meant))
+    return subject, _in_force(registry, subject, stored)
 
 
 def in_force(registry: Registry, tx: Reader, subject: str) -> InForce:
-    merged = _merged(registry, tx, subject)
-    lenient = merged.get("compatibilityPolicy") == _LENIENT
-    return InForce(LEVELS[merged[LEVEL]], bool(merged.get("normalize")), bool(merged.get("validateFields")), lenient)
+    """What a registration of exactly this subject has to obey."""
+    return _in_force(registry, subject, tx.configs(chain(subject)))
+
+
+def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) -> InForce:
+    config = _nearest(registry, subject, stored)
+    return InForce(
+        LEVELS[config[LEVEL]],
+        lenient=config.get("compatibilityPolicy") == _LENIENT,
+        group=config.get("compatibilityGroup"),
+        normalize=bool(config.get("normalize")),
+        validate_fields=bool(config.get("validateFields")),
+        validate_new=config.get("validateNewSchemas") is not False,
+        default_metadata=config.get("defaultMetadata"),
+        override_metadata=config.get("overrideMetadata"),
+    )
+
+
+def target(tx: Reader, subject: str) -> str:
+    """The subject that is meant: the alias in the config of `subject`, if there is one (one step only).
+
+    Raises INVALID_SUBJECT for an alias that can't be a subject.
+    """
+    return _aliased(subject, tx.configs([subject]).get(subject, {}))
+
+
+def _aliased(subject: str, config: Config) -> str:
+    alias = config.get("alias")
+    return check_subject(normalized(qualified(alias, context_of(subject)))) if alias else subject
+
+
+def aliases(tx: Reader) -> dict[str, list[str]]:
+    """Every subject that has aliases, with them."""
+    found: dict[str, list[str]] = {}
+    for scope, config in sorted(tx.all_configs().items()):
+        if config.get("alias"):
+            found.setdefault(normalized(qualified(config["alias"], context_of(scope))), []).append(scope)
+    return found
 
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> Config:
     """The config of a scope (None: the server). Raises COMPATIBILITY_NOT_CONFIGURED."""
-    scope = _scope(subject)
+    scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return _merged(registry, tx, scope)
+            return _nearest(registry, scope, tx.configs(chain(scope)))
         own = tx.configs([scope]).get(scope)
-    if own is None and scope != GLOBAL:
+    if own is None and scope != SERVER:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
     return _complete(registry, own or {})
 
@@ -114,18 +168,16 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
 def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) -> Config:
     """Merge changes (names as in a request; absent keeps, None clears) and return the config as stored.
 
-    Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL.
+    Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL, READ_ONLY.
     """
-    scope = _scope(subject)
+    scope = scope_of(subject)
     read = {
         stored: None if changes[name] is None else reader(changes[name])
         for name, (stored, reader) in FIELDS.items()
         if name in changes
     }
-    idle = sorted(NO_EFFECT_YET & {name for name, value in read.items() if value is not None})
-    if idle:
-        _LOG.warning("config of %s: %s stored, but without effect yet", scope, ", ".join(idle))
     with registry.store.write() as tx:
+        check_writable(tx, subject)
         config = {**tx.configs([scope]).get(scope, {}), **read}
         config = {name: config[name] for name in _ORDER if config.get(name) is not None}
         tx.put_config(scope, config)
@@ -133,18 +185,15 @@ def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) 
 
 
 def delete(registry: Registry, subject: str | None) -> Config:
-    """Remove a config and return what it was. Raises SUBJECT_NOT_FOUND if a subject has none."""
-    scope = _scope(subject)
+    """Remove a config and return what it was. Raises READ_ONLY, and SUBJECT_NOT_FOUND if a subject has none."""
+    scope = scope_of(subject)
     with registry.store.write() as tx:
         own = tx.configs([scope]).get(scope)
-        if own is None and scope != GLOBAL:
+        if own is None and scope != SERVER:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        check_writable(tx, subject)
         tx.drop_config(scope)
     return _complete(registry, own or {})
-
-
-def _scope(subject: str | None) -> str:
-    return GLOBAL if subject is None else check_subject(subject)
 
 
 def _complete(registry: Registry, config: Config) -> Config:
@@ -152,15 +201,12 @@ def _complete(registry: Registry, config: Config) -> Config:
     return {name: filled[name] for name in _ORDER if name in filled}
 
 
-def _merged(registry: Registry, tx: Reader, scope: str) -> Config:
+def _nearest(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
     """The first config on the way up decides; some keys that it lacks come from the ones above."""
-    context = context_of(scope)
-    chain = list(dict.fromkeys([scope, GLOBAL if context == DEFAULT_CONTEXT else f":{context}:", BELOW_ALL]))
-    stored = tx.configs(chain)
-    found = [stored[one] for one in chain if one in stored]
-    merged: Config = dict(found[0]) if found else {}
+    found = [stored[one] for one in chain(scope) if one in stored]
+    config: Config = dict(found[0]) if found else {}
     for above in found[1:]:
         for name in _INHERITED:
             if name in above:
-                merged.setdefault(name, above[name])
-    return _complete(registry, merged)
+                config.setdefault(name, above[name])
+    return _complete(registry, config)

@@ -8,7 +8,17 @@ from schemas.errors import RegistryError
 from service.registry.core import Registry
 from service.registry.identity import guid, identity
 from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, NotParsed, NotValid, Reference, Referenced
+from service.registry.model import (
+    Content,
+    NewSchema,
+    NotParsed,
+    NotValid,
+    Reference,
+    Referenced,
+    Stored,
+    context_of,
+    qualified,
+)
 from service.registry.ports import Reader
 
 _SHOWN_TEXT = 10240
@@ -16,13 +26,17 @@ _MAX_REFERENCED = 1000
 
 
 def understand(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
 ) -> tuple[Parsed, Content]:
-    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5)."""
-    references = tuple(latest_resolved(tx, reference) for reference in new.references)
+    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5).
+
+    `strict` False reads it as leniently as what is stored already.
+    """
+    context = context_of(subject)
+    references = tuple(latest_resolved(tx, context, reference) for reference in new.references)
     try:
-        texts = referenced_texts(tx, references)
-        parsed = registry.parse(new.kind, new.text, texts)
+        texts = referenced_texts(tx, context, references)
+        parsed = registry.parse(new.kind, new.text, texts, strict=strict)
         text = parsed.normalized() if normalize else parsed.text
     except ValueError as error:
         raise invalid(subject, new, error) from None
@@ -32,43 +46,52 @@ def understand(
     return parsed, content
 
 
-def stored_schema(registry: Registry, tx: Reader, content: Content) -> Parsed:
+def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
     """The parsed form of what is in the store already; read leniently, as Confluent does."""
-    return registry.parse(content.kind, content.text, referenced_texts(tx, content.references), strict=False)
+    content = stored.content
+    texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
+    return registry.parse(content.kind, content.text, texts, strict=False)
 
 
-def latest_resolved(tx: Reader, reference: Reference) -> Reference:
+def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:
     """Version -1 of a reference means the latest and is stored as its number."""
     if reference.version == -1 and reference.subject:
-        latest = tx.latest(reference.subject)
+        latest = tx.latest(qualified(reference.subject, context))
         if latest is not None:
             return replace(reference, version=latest.version)
     return reference
 
 
-def referenced_texts(tx: Reader, references: tuple[Reference, ...]) -> tuple[Referenced, ...]:
-    """The texts of all references, each after those it needs. Raises ValueError for one that is not there."""
+def referenced_texts(
+    tx: Reader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+) -> tuple[Referenced, ...]:
+    """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
+
+    A subject without a context is in that of the schema which refers to it. A soft-deleted version is there for what
+    is stored already (`deleted`), not for new schemas.
+    """
+    if not references:
+        return ()
+    named = {(one.name, qualified(one.subject or "", context), one.version) for one in references}
     texts: dict[tuple[str, str, int], Referenced] = {}
-    waiting = [(reference, False) for reference in reversed(references)]
+    waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
             return tuple(texts.values())
-        reference, ready = waiting.pop()
+        reference, context, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
             raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (reference.name, reference.subject, reference.version)
+        key = (reference.name, qualified(reference.subject, context), reference.version)
         if key in texts:
             continue
-        found = tx.version(reference.subject, reference.version)
-        if found is None or (found.deleted and not ready):
-            raise ValueError(
-                f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
-            )
+        found = tx.version(*key[1:])
+        if found is None or (found.deleted and not (ready or deleted)):
+            raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
         if ready:
-            texts[key] = Referenced(*key, text=found.content.text, direct=reference in references)
+            texts[key] = Referenced(*key, text=found.content.text, direct=key in named)
         else:
-            waiting.append((reference, True))
-            waiting += [(inner, False) for inner in reversed(found.content.references)]
+            waiting.append((reference, context, True))
+            waiting += [(inner, context_of(key[1]), False) for inner in reversed(found.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 

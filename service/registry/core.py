@@ -49,10 +49,14 @@ class ParseCache:
 
 @dataclass(slots=True)
 class Registry:
-    """Everything a rule needs. `default_level` is the compatibility of a server without any config."""
+    """Everything a rule needs. `default_level` is the compatibility of a server without any config.
+
+    `strict_logical_types`: changes that Avro's rules do not see are refused, not only warned about.
+    """
 
     store: Store
     default_level: str = "BACKWARD"
+    strict_logical_types: bool = False
     cache: ParseCache = field(default_factory=ParseCache)
 
     def parse(self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True) -> Parsed:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
+from service.registry.avro import tags
 from service.registry.avro.canonical import canonical, normalized
 from service.registry.avro.model import Array, Map, Named, Node, Record, Union
 from service.registry.avro.parse import parse
-from service.registry.compat import Comparable
+from service.registry.compat import Comparable, logical
 from service.registry.compat.avro import AmbiguousAlias, incompatibilities
 from service.registry.json_schema.schema import parse_json
-from service.registry.model import Referenced
+from service.registry.model import Referenced, Tagged, Tags
 from service.registry.protobuf.schema import parse_protobuf
 
 
@@ -22,9 +23,6 @@ class Parsed(Comparable, Protocol):
     def normalized(self) -> str: ...
     def resolved(self) -> str:
         """The canonical text with references written out."""
-
-    def formatted(self, format_: str) -> str:
-        """The text in a `format` of the API; the canonical text for one that this type does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +41,29 @@ class AvroSchema:
     def resolved(self) -> str:
         return canonical(self.node)
 
-    def formatted(self, format_: str) -> str:
-        return self.resolved() if format_ == "resolved" else self.text
-
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:
             found = incompatibilities(self.node, cast(AvroSchema, writer).node)
         except AmbiguousAlias as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return [one.message(reader_word, writer_word) for one in found]
+
+    # ---- abilities
+
+    def formatted(self, format_: str) -> str:
+        return self.resolved() if format_ == "resolved" else self.text
+
+    def tags(self) -> list[Tagged]:
+        return tags.find(self.node)
+
+    def retagged(self, add: Tags, remove: Tags) -> str:
+        return tags.change(self.text, add, remove)
+
+    def field_names(self) -> list[str]:
+        return [field.name for field in self.node.fields] if isinstance(self.node, Record) else []
+
+    def logical_changes(self, old: object) -> list[logical.Change]:
+        return logical.changes(old.node, self.node) if isinstance(old, AvroSchema) else []
 
 
 def parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> AvroSchema:

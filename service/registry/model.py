@@ -17,6 +17,18 @@ Metadata = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Tagged:
+    """Tags of one part of a schema. `path` is a full name, or that and a field; `kind` is sr_record or sr_field."""
+
+    path: str
+    kind: str
+    tags: tuple[str, ...]
+
+
+Tags = tuple[Tagged, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A type that is defined in another subject. `subject` and `version` may be missing in a request."""
 
@@ -52,7 +64,11 @@ class NotValid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NewSchema:
-    """A schema as a client sent it. `version`: None = the next one, -1 = the next one and record it, n = exactly n."""
+    """A schema as a client sent it. `version`: None = the next one, -1 = the next one and record it, n = exactly n.
+
+    `id` can be given while importing only. Tags are added to and removed from the text before it is looked at;
+    `keep_tags` carries over those of the previous version.
+    """
 
     text: str = ""
     kind: str = "AVRO"
@@ -60,6 +76,9 @@ class NewSchema:
     metadata: Metadata | None = None
     version: int | None = None
     id: int | None = None
+    tags_to_add: Tags = ()
+    tags_to_remove: Tags = ()
+    keep_tags: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +116,58 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A version that has the schema asked for; `inlined` if it has it with references instead of written out."""
+    """A version that has the schema asked for.
+
+    `alike`: not the same text and metadata, but the same with references instead of written out, or without a recorded
+    version number. `completed`: the registry added metadata or the text to what was sent.
+    """
 
     stored: Stored
-    inlined: bool = False
+    alike: bool = False
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is stored: different schemas, subjects with an undeleted version, versions by schema type."""
+
+    schemas: int
+    subjects: int
+    live: Mapping[str, int]
+    deleted: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something about a version that was accepted and may be misread. `ts` is in ms."""
+
+    subject: str
+    version: int
+    kind: str
+    message: str
+    ts: int
 
 
 def context_of(subject: str) -> str:
     """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context (registry-api.md §5)."""
     found = _QUALIFIED.match(subject)
     return found[1] if found else DEFAULT_CONTEXT
+
+
+def name_of(subject: str) -> str:
+    """A subject without its context."""
+    found = _QUALIFIED.match(subject)
+    return subject[found.end() :] if found else subject
+
+
+def prefix_of(context: str) -> str:
+    """What stands before the names of a context: nothing in the default one, else `:.ctx:`."""
+    return "" if context == DEFAULT_CONTEXT else f":{context}:"
+
+
+def qualified(subject: str, context: str) -> str:
+    """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
+    found = _QUALIFIED.match(subject)
+    if found is None:
+        return prefix_of(context) + subject
+    return subject[found.end() :] if found[1] == DEFAULT_CONTEXT else subject

@@ -1,21 +1,38 @@
-"""Which subject names and version names are valid (registry-api.md §0.9, §3.4)."""
+"""Which names of subjects and versions are valid, and which mean the same (registry-api.md §0.9, §3.4, §5)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from schemas.errors import RegistryError
-from service.registry.model import MAX_VERSION
+from service.registry.model import MAX_VERSION, context_of, name_of
 
 LATEST: Final = -1
+GLOBAL_CONTEXT: Final = ".__GLOBAL"
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
+_DEFAULT_PREFIX: Final = ":.:"
 _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
 
 
+def normalized(subject: str) -> str:
+    """The default context is not written (`:.:name` is `name`), and a context ends with a colon."""
+    if subject.startswith(":.") and ":" not in subject[1:]:
+        subject += ":"
+    return subject[len(_DEFAULT_PREFIX) :] if subject.startswith(_DEFAULT_PREFIX) else subject
+
+
 def check_subject(subject: str) -> str:
-    """The subject, if it may be written to. Raises INVALID_SUBJECT."""
-    if subject in _RESERVED or any(character < _FIRST_PRINTABLE or character == _DELETE for character in subject):
+    """The subject, if schemas may be registered under it. Raises INVALID_SUBJECT."""
+    if context_of(subject) == GLOBAL_CONTEXT:
+        raise RegistryError("INVALID_SUBJECT", subject=subject)
+    return check_name(subject)
+
+
+def check_name(subject: str) -> str:
+    """The subject or context, if it may have a config or a mode. Raises INVALID_SUBJECT."""
+    control = any(character < _FIRST_PRINTABLE or character == _DELETE for character in subject)
+    if control or name_of(subject) in _RESERVED:
         raise RegistryError("INVALID_SUBJECT", subject=subject)
     return subject
 

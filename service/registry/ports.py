@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from service.registry.model import Content, Stored, VersionRow
+from service.registry.model import Content, Counts, Stored, VersionRow, Warned
 
 
 class Reader(Protocol):
@@ -21,8 +21,13 @@ class Reader(Protocol):
     def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
         """The highest version; soft-deleted ones count only with `deleted`."""
 
-    def by_identity(self, subject: str, identity: bytes, *, deleted: bool = False) -> Stored | None:
-        """The highest version of the subject with this content."""
+    def by_content(
+        self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
+    ) -> Stored | None:
+        """The highest version of the subject with this identity and schema type (and, if given, this id)."""
+
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+        """The versions of the subject with references or a recorded version number, highest first."""
 
     def versions(self, subject: str) -> list[VersionRow]:
         """All versions, soft-deleted ones too, ascending."""
@@ -39,8 +44,11 @@ class Reader(Protocol):
     def subjects(self) -> list[tuple[str, bool]]:
         """All subjects in order, each with whether it has an undeleted version."""
 
-    def id_of(self, context: str, identity: bytes) -> int | None:
-        """The id this content has in the context."""
+    def schema(self, context: str, schema_id: int) -> Content | None:
+        """What an id stands for."""
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        """The id that this identity and schema type have in the context; the lowest, if an import brought several."""
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
         """Every (context, id) of this content."""
@@ -51,30 +59,51 @@ class Reader(Protocol):
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
         """The versions that refer to this version, soft-deleted ones too."""
 
-    def has_references(self, subject: str) -> bool:
-        """Whether any version of the subject refers to another subject."""
-
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The configs stored for those of `scopes` that have one."""
+
+    def all_configs(self) -> dict[str, dict[str, Any]]:
+        """Every scope's config."""
+
+    def modes(self, scopes: Sequence[str]) -> dict[str, str]:
+        """The modes stored for those of `scopes` that have one."""
+
+    def contexts(self) -> list[str]:
+        """The contexts, sorted, without the default one."""
+
+    def counts(self) -> Counts: ...
+
+    def warnings(self, subject: str | None = None) -> list[Warned]:
+        """The warnings about a subject, or about all, oldest first."""
 
 
 class Writer(Reader, Protocol):
     def new_id(self, context: str) -> int:
-        """The next id; never one that was handed out before, even if its schema is gone."""
+        """The next id; never one that was handed out or used before, even if its schema is gone."""
+
+    def use_id(self, context: str, number: int) -> None:
+        """Keep `new_id` above an id that was given from outside."""
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None: ...
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
-        """Add a version; `content.references` become findable by `referrers`."""
+        """Add a version, and its context; `content.references` become findable by `referrers`."""
 
     def soft_delete(self, subject: str, versions: Iterable[int]) -> None: ...
 
     def remove(self, subject: str, versions: Iterable[int]) -> None:
-        """Forget versions, and every schema that no version holds any more."""
+        """Forget versions with their warnings, and every schema that no version holds any more."""
 
     def put_config(self, scope: str, config: dict[str, Any]) -> None: ...
 
     def drop_config(self, scope: str) -> None: ...
+
+    def put_mode(self, scope: str, mode: str | None) -> None:
+        """Set a mode, or remove it (None)."""
+
+    def drop_context(self, context: str) -> None: ...
+
+    def put_warning(self, warned: Warned) -> None: ...
 
 
 class Store(Protocol):

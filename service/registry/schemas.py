@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
 from schemas.errors import RegistryError
+from service.registry import config
+from service.registry.abilities import Formats, HoldsTags
 from service.registry.content import stored_schema
 from service.registry.core import Registry
-from service.registry.model import DEFAULT_CONTEXT, Stored, context_of
+from service.registry.model import DEFAULT_CONTEXT, Stored, Tagged, context_of, prefix_of
 from service.registry.ports import Reader
 from service.registry.subjects import ALL_CONTEXTS, matches
 
@@ -21,18 +24,26 @@ class ById:
     max_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Aliased:
+    """A version and the names that are aliases of its subject."""
+
+    stored: Stored
+    aliases: list[str]
+
+
 def get(registry: Registry, schema_id: int, *, subject: str = "") -> ById:
     """The schema with an id; soft-deleted versions count. Raises SCHEMA_ID_NOT_FOUND.
 
     `subject` chooses the context and, if it holds the id, the version shown.
     """
     with registry.store.read() as tx:
-        context, found = holders(tx, schema_id, subject)
+        subject, found = holders(tx, schema_id, subject)
         if not found:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         own = [stored for stored in found if stored.subject == subject]
         live = [stored for stored in found if not stored.deleted]
-        return ById((own or live or found)[0], tx.max_id(context))
+        return ById((own or live or found)[0], tx.max_id(context_of(found[0].subject)))
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
@@ -46,11 +57,21 @@ def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: 
 
 
 def holders(tx: Reader, schema_id: int, subject: str) -> tuple[str, list[Stored]]:
-    """The versions with an id in the subject's context; an id that is not there is looked for in the default one."""
+    """The subject that is meant, and the versions with an id in its context.
+
+    A subject that names no context and does not have the id is looked for in all contexts; if none has it, the id is
+    that of the default context. An id is never taken from another context than the one that was named.
+    """
+    subject = config.target(tx, subject) if subject else ""
     found = tx.holders(context_of(subject), schema_id)
-    if found or context_of(subject) == DEFAULT_CONTEXT:
-        return context_of(subject), found
-    return DEFAULT_CONTEXT, tx.holders(DEFAULT_CONTEXT, schema_id)
+    if not subject or context_of(subject) != DEFAULT_CONTEXT or any(one.subject == subject for one in found):
+        return subject, found
+    for context in tx.contexts():
+        name = prefix_of(context) + subject
+        there = tx.holders(context, schema_id)
+        if any(stored.subject == name for stored in there):
+            return name, there
+    return subject, found
 
 
 def by_guid(registry: Registry, guid: str) -> Stored:
@@ -76,6 +97,20 @@ def identity_of(guid: str) -> bytes:
         return b""
 
 
+def with_aliases(registry: Registry, found: list[Stored], prefix: str, *, deleted: bool = False) -> list[Aliased]:
+    """What was found, and the versions of subjects that have an alias under `prefix`, each with its aliases."""
+    with registry.store.read() as tx:
+        aliases = config.aliases(tx)
+        there = {stored.subject for stored in found}
+        for subject, names in aliases.items():
+            if subject not in there and any(matches(name, prefix) for name in names):
+                rows = tx.versions(subject)
+                more = [tx.version(subject, row.version) for row in rows if deleted or not row.deleted]
+                found = [*found, *(stored for stored in more if stored is not None)]
+    found = sorted(found, key=lambda stored: (stored.subject, stored.version))
+    return [Aliased(stored, aliases.get(stored.subject, [])) for stored in found]
+
+
 def search(registry: Registry, *, prefix: str = "", deleted: bool = False, latest_only: bool = False) -> list[Stored]:
     """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version."""
     wanted = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
@@ -84,13 +119,24 @@ def search(registry: Registry, *, prefix: str = "", deleted: bool = False, lates
     return list({stored.subject: stored for stored in found}.values()) if latest_only else found
 
 
-def formatted_text(registry: Registry, stored: Stored, format_: str) -> str:
-    """The schema in a `format` of its type: `resolved` for Avro, `serialized` and `ignore_extensions` for Protobuf.
+def formatted(registry: Registry, stored: Stored, format_: str) -> str:
+    """The schema in a `format` of its type, e.g. `resolved` for Avro; one that is not known is left out of account.
 
     Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
     """
+    if not format_:
+        return stored.content.text
     with registry.store.read() as tx:
         try:
-            return stored_schema(registry, tx, stored.content).formatted(format_)
+            parsed = stored_schema(registry, tx, stored)
+            return parsed.formatted(format_) if isinstance(parsed, Formats) else stored.content.text
         except ValueError as error:
             raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
+
+
+def tags(registry: Registry, stored: Stored, wanted: Collection[str]) -> list[Tagged]:
+    """The parts of a schema with one of the `wanted` tags; `*` stands for any."""
+    with registry.store.read() as tx:
+        parsed = stored_schema(registry, tx, stored)
+    found = parsed.tags() if isinstance(parsed, HoldsTags) else []
+    return [one for one in found if "*" in wanted or set(wanted) & set(one.tags)]

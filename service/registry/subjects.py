@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from schemas.errors import RegistryError
+from service.registry import config, mode
 from service.registry.core import Registry
-from service.registry.model import DEFAULT_CONTEXT, Stored, VersionRow, context_of
+from service.registry.metadata import properties
+from service.registry.model import DEFAULT_CONTEXT, Stored, VersionRow, context_of, name_of, prefix_of
 from service.registry.naming import LATEST
 from service.registry.ports import Reader, Writer
 
@@ -17,8 +19,7 @@ def matches(subject: str, prefix: str) -> bool:
     """`:*:foo` looks in every context, `:.ctx:foo` in one, an unqualified prefix in the default context."""
     context = context_of(subject)
     if prefix.startswith(ALL_CONTEXTS):
-        name = subject if context == DEFAULT_CONTEXT else subject[len(context) + 2 :]
-        return name.startswith(prefix[len(ALL_CONTEXTS) :])
+        return name_of(subject).startswith(prefix[len(ALL_CONTEXTS) :])
     if prefix.startswith(":.:"):
         prefix = prefix[3:]
     if prefix.startswith(":."):
@@ -40,6 +41,7 @@ def list_versions(
 ) -> list[int]:
     """Version numbers, ascending. `negative` adds soft-deleted ones with a minus sign. Raises SUBJECT_NOT_FOUND."""
     with registry.store.read() as tx:
+        subject = config.target(tx, subject)
         rows = tx.versions(subject)
     if not any(not row.deleted or deleted or deleted_only or negative for row in rows):
         raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
@@ -51,14 +53,48 @@ def list_versions(
 
 
 def get_version(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> Stored:
-    """One version, or the latest. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+    """One version, or the latest; a subject that names no context is looked for in all of them.
+
+    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
+    """
     with registry.store.read() as tx:
-        return existing(tx, subject, version, deleted=deleted)
+        subject = config.target(tx, subject)
+        try:
+            return existing(tx, subject, version, deleted=deleted)
+        except RegistryError:
+            for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
+                found = at(tx, prefix_of(context) + subject, version, deleted=deleted)
+                if found is not None:
+                    return found
+            raise
+
+
+def with_properties(registry: Registry, subject: str, wanted: Mapping[str, str], *, deleted: bool = False) -> Stored:
+    """The highest version whose metadata has all these properties. Raises SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND."""
+    with registry.store.read() as tx:
+        subject = config.target(tx, subject)
+        rows = [row for row in tx.versions(subject) if deleted or not row.deleted]
+        for row in reversed(rows):
+            found = tx.version(subject, row.version)
+            if found is not None and found.content.metadata is not None:
+                held = properties(found.content.metadata)
+                if all(held.get(name) == value for name, value in wanted.items()):
+                    return found
+    if not rows:
+        raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+    raise RegistryError("SCHEMA_NOT_FOUND")
+
+
+def at(tx: Reader, subject: str, version: int, *, deleted: bool = False) -> Stored | None:
+    """A version of exactly this subject, if it is there."""
+    found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
+    return found if found is not None and (deleted or not found.deleted) else None
 
 
 def existing(tx: Reader, subject: str, version: int, *, deleted: bool = False) -> Stored:
-    found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
-    if found is not None and (deleted or not found.deleted):
+    """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+    found = at(tx, subject, version, deleted=deleted)
+    if found is not None:
         return found
     if tx.latest(subject, deleted=deleted) is None:
         raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
@@ -68,6 +104,7 @@ def existing(tx: Reader, subject: str, version: int, *, deleted: bool = False) -
 def referenced_by(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
     """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
+        subject = config.target(tx, subject)
         found = existing(tx, subject, version, deleted=True)
         rows = tx.referrers(subject, found.version)
     return sorted({row.id for row in rows if deleted or not row.deleted})
@@ -76,19 +113,21 @@ def referenced_by(registry: Registry, subject: str, version: int, *, deleted: bo
 def delete_subject(registry: Registry, subject: str, *, permanent: bool = False) -> list[int]:
     """Delete all versions, softly or (second step) for good; the numbers that went.
 
-    Raises SUBJECT_NOT_FOUND, SUBJECT_SOFT_DELETED, SUBJECT_NOT_SOFT_DELETED, REFERENCED.
+    Raises SUBJECT_NOT_FOUND, SUBJECT_SOFT_DELETED, READ_ONLY, REFERENCED, SUBJECT_NOT_SOFT_DELETED.
     """
     with registry.store.write() as tx:
+        subject = config.target(tx, subject)
         rows = tx.versions(subject)
         live = [row for row in rows if not row.deleted]
         if not rows:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
-        if permanent and live:
-            raise RegistryError("SUBJECT_NOT_SOFT_DELETED", subject=subject)
         if not permanent and not live:
             raise RegistryError("SUBJECT_SOFT_DELETED", subject=subject)
+        mode.check_writable(tx, subject)
         going = rows if permanent else live
         refuse_referenced(tx, going, permanent=permanent)
+        if permanent and live:
+            raise RegistryError("SUBJECT_NOT_SOFT_DELETED", subject=subject)
         remove(tx, subject, going, permanent=permanent)
     return [row.version for row in going]
 
@@ -96,9 +135,10 @@ def delete_subject(registry: Registry, subject: str, *, permanent: bool = False)
 def delete_version(registry: Registry, subject: str, version: int, *, permanent: bool = False) -> int:
     """Delete one version, softly or (second step) for good; its number.
 
-    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, VERSION_SOFT_DELETED, VERSION_NOT_SOFT_DELETED, REFERENCED.
+    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, VERSION_SOFT_DELETED, READ_ONLY, REFERENCED, VERSION_NOT_SOFT_DELETED.
     """
     with registry.store.write() as tx:
+        subject = config.target(tx, subject)
         rows = {row.version: row for row in tx.versions(subject)}
         if not rows:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
@@ -107,11 +147,12 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
         row = rows.get(version)
         if row is None:
             raise RegistryError("VERSION_NOT_FOUND", version=version)
-        if permanent and not row.deleted:
-            raise RegistryError("VERSION_NOT_SOFT_DELETED", subject=subject, version=version)
         if not permanent and row.deleted:
             raise RegistryError("VERSION_SOFT_DELETED", subject=subject, version=version)
+        mode.check_writable(tx, subject)
         refuse_referenced(tx, [row], permanent=permanent)
+        if permanent and not row.deleted:
+            raise RegistryError("VERSION_NOT_SOFT_DELETED", subject=subject, version=version)
         remove(tx, subject, [row], permanent=permanent)
     return version
 
@@ -125,9 +166,10 @@ def refuse_referenced(tx: Reader, rows: Iterable[VersionRow], *, permanent: bool
 
 def remove(tx: Writer, subject: str, rows: list[VersionRow], *, permanent: bool) -> None:
     versions = [row.version for row in rows]
-    if permanent:
-        tx.remove(subject, versions)
+    if not permanent:
+        tx.soft_delete(subject, versions)
         return
-    tx.soft_delete(subject, versions)
-    if tx.latest(subject) is None:  # the config goes with the last live version, as at Confluent
+    tx.remove(subject, versions)
+    if not tx.versions(subject):  # the subject's config and mode go with its last version, as at Confluent
         tx.drop_config(subject)
+        tx.put_mode(subject, None)

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, exc, inspect, select
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from schemas.errors import BridgeError, RegistryError, SetupError
+from service.store.migrations import migrate
 from service.store.sqlite import WRITES
 from service.store.tables import LAYOUT, facts, metadata
 from service.store.transaction import Transaction
@@ -42,10 +43,11 @@ class SqlStore:
             metadata.create_all(connection)
             row = {"name": "layout", "value": str(LAYOUT)}
             connection.execute(sqlite_insert(facts).values(row).on_conflict_do_nothing())
-            layout = connection.execute(select(facts.c.value).where(facts.c.name == "layout")).scalar_one()
-            if layout != str(LAYOUT):
-                details = f"store {self.url!r} has layout {layout}; this version reads layout {LAYOUT}"
+            layout = int(connection.execute(select(facts.c.value).where(facts.c.name == "layout")).scalar_one())
+            if not 1 <= layout <= LAYOUT:
+                details = f"store {self.url!r} has layout {layout}; this version reads layouts 1 to {LAYOUT}"
                 raise SetupError("USAGE", details=details)
+            migrate(connection, layout)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:

@@ -1,4 +1,4 @@
-"""The tables. Plain types only, so that SQLite and PostgreSQL hold the same."""
+"""The tables of the current layout. Plain types only, so that SQLite and PostgreSQL hold the same."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-LAYOUT: Final = 1
-"""Raised with every change of the tables; a store of another layout is refused, not guessed at."""
+LAYOUT: Final = 2
+"""Raised with every change of the tables. Older layouts are brought up to date (`migrations`), newer ones refused."""
 
 metadata = MetaData()
 
@@ -70,3 +70,19 @@ counters = Table(
 )
 
 configs = Table("configs", metadata, Column("scope", String, primary_key=True), Column("body", Text, nullable=False))
+
+modes = Table("modes", metadata, Column("scope", String, primary_key=True), Column("mode", String, nullable=False))
+
+contexts = Table("contexts", metadata, Column("context", String, primary_key=True))  # the default one is not in it
+
+warnings = Table(
+    "warnings",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("subject", String, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("ts", BigInteger, nullable=False),
+    Index("warnings_by_subject", "subject", "version"),
+)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, case, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, case, delete, exists, func, insert, or_, select, update
 
-from service.registry.model import Content, Reference, Stored, VersionRow
-from service.store.tables import configs, counters, references, schemas, versions
+from service.registry.metadata import VERSION
+from service.registry.model import (
+    DEFAULT_CONTEXT,
+    Content,
+    Counts,
+    Reference,
+    Stored,
+    VersionRow,
+    Warned,
+    qualified,
+)
+from service.store.tables import configs, contexts, counters, modes, references, schemas, versions, warnings
 
 _FULL = select(
     versions.c.subject,
@@ -40,9 +51,18 @@ class Transaction:
     def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
         return self._one(_highest(_FULL.where(versions.c.subject == subject), deleted))
 
-    def by_identity(self, subject: str, identity: bytes, *, deleted: bool = False) -> Stored | None:
-        query = _FULL.where(versions.c.subject == subject, schemas.c.identity == identity)
+    def by_content(
+        self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
+    ) -> Stored | None:
+        same = (schemas.c.identity == content.identity, schemas.c.kind == content.kind)
+        query = _FULL.where(versions.c.subject == subject, *same)
+        query = query if schema_id is None else query.where(versions.c.id == schema_id)
         return self._one(_highest(query, deleted))
+
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+        numbered = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
+        query = _FULL.where(versions.c.subject == subject, or_(schemas.c.refs != "[]", numbered))
+        return self._all(_highest(query, deleted))
 
     def versions(self, subject: str) -> list[VersionRow]:
         return self._rows(_ROW.where(versions.c.subject == subject).order_by(versions.c.version))
@@ -65,8 +85,14 @@ class Transaction:
         found = self._sql.execute(select(versions.c.subject, live).group_by(versions.c.subject))
         return sorted((subject, bool(alive)) for subject, alive in found)
 
-    def id_of(self, context: str, identity: bytes) -> int | None:
-        query = select(func.min(schemas.c.id)).where(schemas.c.context == context, schemas.c.identity == identity)
+    def schema(self, context: str, schema_id: int) -> Content | None:
+        query = select(schemas).where(schemas.c.context == context, schemas.c.id == schema_id)
+        row = self._sql.execute(query).first()
+        return None if row is None else _content(row)
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        same = (schemas.c.identity == content.identity, schemas.c.kind == content.kind)
+        query = select(func.min(schemas.c.id)).where(schemas.c.context == context, *same)
         return self._sql.execute(query).scalar()
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
@@ -81,25 +107,48 @@ class Transaction:
         query = _ROW.join(references, joined)
         return self._rows(query.where(references.c.to_subject == subject, references.c.to_version == version))
 
-    def has_references(self, subject: str) -> bool:
-        return (
-            self._sql.execute(select(references.c.version).where(references.c.subject == subject).limit(1)).first()
-            is not None
-        )
-
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         found = self._sql.execute(select(configs.c.scope, configs.c.body).where(configs.c.scope.in_(scopes)))
         return {scope: json.loads(body) for scope, body in found}
+
+    def all_configs(self) -> dict[str, dict[str, Any]]:
+        return {scope: json.loads(body) for scope, body in self._sql.execute(select(configs.c.scope, configs.c.body))}
+
+    def modes(self, scopes: Sequence[str]) -> dict[str, str]:
+        found = self._sql.execute(select(modes.c.scope, modes.c.mode).where(modes.c.scope.in_(scopes)))
+        return {row.scope: row.mode for row in found}
+
+    def contexts(self) -> list[str]:
+        return sorted(self._sql.execute(select(contexts.c.context)).scalars())
+
+    def counts(self) -> Counts:
+        same = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+        kinds = select(schemas.c.kind, versions.c.deleted, func.count()).join_from(versions, schemas, same)
+        by_state: dict[bool, dict[str, int]] = {False: {}, True: {}}
+        for kind, deleted, number in self._sql.execute(kinds.group_by(schemas.c.kind, versions.c.deleted)):
+            by_state[bool(deleted)][kind] = number
+        subjects = select(func.count(versions.c.subject.distinct())).where(~versions.c.deleted)
+        total = self._sql.execute(select(func.count()).select_from(schemas)).scalar_one()
+        return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
+
+    def warnings(self, subject: str | None = None) -> list[Warned]:
+        query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
+        query = query if subject is None else query.where(warnings.c.subject == subject)
+        return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
 
     # ---- writing
 
     def new_id(self, context: str) -> int:
         number = self.max_id(context) + 1
-        if number == 1:
-            self._sql.execute(insert(counters).values(context=context, last=number))
-        else:
-            self._sql.execute(update(counters).where(counters.c.context == context).values(last=number))
+        self.use_id(context, number)
         return number
+
+    def use_id(self, context: str, number: int) -> None:
+        last = self._sql.execute(select(counters.c.last).where(counters.c.context == context)).scalar()
+        if last is None:
+            self._sql.execute(insert(counters).values(context=context, last=number))
+        elif last < number:
+            self._sql.execute(update(counters).where(counters.c.context == context).values(last=number))
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         refs = [[one.name, one.subject, one.version] for one in content.references]
@@ -119,7 +168,10 @@ class Transaction:
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
         self._sql.execute(insert(versions).values(row))
-        for to_subject, to_version in {(one.subject, one.version) for one in content.references}:
+        if context != DEFAULT_CONTEXT and not self._sql.execute(_context(context)).first():
+            self._sql.execute(insert(contexts).values(context=context))
+        targets = {(qualified(one.subject or "", context), one.version) for one in content.references}
+        for to_subject, to_version in targets:
             values = {"subject": subject, "version": version, "to_subject": to_subject, "to_version": to_version}
             self._sql.execute(insert(references).values(values))
 
@@ -133,7 +185,7 @@ class Transaction:
             return
         those = and_(versions.c.subject == subject, versions.c.version.in_(gone))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
-        for table in (references, versions):
+        for table in (references, versions, warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(gone)))
         held = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
         for context, schema_id in ids:
@@ -146,6 +198,17 @@ class Transaction:
 
     def drop_config(self, scope: str) -> None:
         self._sql.execute(delete(configs).where(configs.c.scope == scope))
+
+    def put_mode(self, scope: str, mode: str | None) -> None:
+        self._sql.execute(delete(modes).where(modes.c.scope == scope))
+        if mode is not None:
+            self._sql.execute(insert(modes).values(scope=scope, mode=mode))
+
+    def drop_context(self, context: str) -> None:
+        self._sql.execute(delete(contexts).where(contexts.c.context == context))
+
+    def put_warning(self, warned: Warned) -> None:
+        self._sql.execute(insert(warnings).values(**asdict(warned)))
 
     # ---- rows
 
@@ -165,8 +228,15 @@ def _highest(query: Select[Any], deleted: bool) -> Select[Any]:
     return query.order_by(versions.c.version.desc())
 
 
+def _context(context: str) -> Select[Any]:
+    return select(contexts.c.context).where(contexts.c.context == context)
+
+
 def _stored(row: Row[Any]) -> Stored:
+    return Stored(row.subject, row.version, row.id, _content(row), row.ts, bool(row.deleted))
+
+
+def _content(row: Row[Any]) -> Content:
     refs = tuple(Reference(*one) for one in json.loads(row.refs))
     body = None if row.metadata is None else json.loads(row.metadata)
-    content = Content(bytes(row.identity), row.text, row.kind, refs, body)
-    return Stored(row.subject, row.version, row.id, content, row.ts, bool(row.deleted))
+    return Content(bytes(row.identity), row.text, row.kind, refs, body)

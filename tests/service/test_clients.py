@@ -8,7 +8,16 @@ from typing import Any
 
 import fastavro
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
+    MetadataTags,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    ServerConfig,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -199,3 +208,44 @@ def test_what_is_stored_is_valid_avro(client: Client) -> None:
     stored: str = client.get("/schemas/ids/1").json["schema"]
     parsed: Any = fastavro.parse_schema(json.loads(stored))
     assert parsed["name"] == "shop.order"
+
+
+def test_the_other_methods(confluent: Any) -> None:
+    """What remains of the client's methods; associations can only be asked for."""
+    metadata = Metadata(MetadataTags({}), MetadataProperties({"owner": "me"}), [])
+    schema = Schema(ORDER, "AVRO", metadata=metadata)
+    full = confluent.register_schema_full_response("orders", schema)
+    assert (full.schema_id, full.version, full.guid) == (1, 1, confluent.get_latest_version("orders").guid)
+    assert confluent.get_schema_by_guid(full.guid).schema_str == ORDER_CANONICAL
+    assert confluent.get_version("orders", 1).schema_id == 1
+    assert confluent.get_latest_with_metadata("orders", {"owner": "me"}).version == 1
+    assert [(one.subject, one.version) for one in confluent.get_schema_versions(1)] == [("orders", 1)]
+    assert confluent.get_subjects_by_schema_id(1) == confluent.get_subjects(subject_prefix="ord") == ["orders"]
+    assert confluent.get_referenced_by("orders", 1) == []
+    assert "AVRO" in confluent.get_schema_types()
+    assert confluent.test_compatibility_all_versions("orders", Schema(WIDER, "AVRO"))
+    assert confluent.get_contexts() == ["."]
+    assert confluent.get_associations_by_resource_name("r", "n") == []
+
+
+def test_modes_and_configs(confluent: Any) -> None:
+    assert confluent.get_global_mode() == "READWRITE"
+    assert confluent.update_mode("s", "READONLY") == "READONLY"
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.register_schema("s", Schema('"int"', "AVRO"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42205)
+    assert (confluent.get_mode("s"), confluent.delete_mode("s")) == ("READONLY", "READONLY")
+    assert confluent.update_global_mode("IMPORT") == "IMPORT"
+    assert confluent.update_global_mode("READWRITE") == "READWRITE"
+    confluent.set_config("s", ServerConfig(compatibility=ConfigCompatibilityLevel.FULL, compatibility_group="major"))
+    assert confluent.get_config("s").compatibility_group == "major"
+    assert confluent.delete_config("s").compatibility_level == "FULL"
+
+
+def test_a_context_as_a_registry(client: Client) -> None:
+    with SchemaRegistryClient({"url": f"{client.url}/contexts/.c"}) as confluent:
+        assert confluent.register_schema("s", Schema('"int"', "AVRO")) == 1
+        assert confluent.get_schema(1).schema_str == '"int"'
+        assert confluent.get_subjects() == [":.c:s"]
+        assert confluent.get_latest_version("s").subject == ":.c:s"
+    assert client.get("/contexts").json == [".", ".c"]

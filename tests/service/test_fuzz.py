@@ -67,7 +67,7 @@ REFERENCE = st.fixed_dictionaries({"name": st.just("E"), "subject": SUBJECT, "ve
 REQUESTS = st.fixed_dictionaries(
     {"schema": st.one_of(TYPES.map(json.dumps), VALUES)},
     optional={
-        "schemaType": st.sampled_from(["AVRO", "JSON", "x", None]),
+        "schemaType": st.sampled_from(["AVRO", "JSON", "PROTOBUF", "x", None]),
         "references": st.one_of(st.lists(st.one_of(REFERENCE, VALUES), max_size=2), VALUES),
         "metadata": st.one_of(
             VALUES, st.fixed_dictionaries({"properties": st.dictionaries(st.text(max_size=3), VALUES, max_size=2)})

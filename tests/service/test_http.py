@@ -173,13 +173,27 @@ def test_bad_bodies(shared_client: Client, body: bytes | None, error: tuple[int,
         '{"type":"fixed","name":"F","size":1e400}',
         "/*" * 1_000_000,
         '"' + '\\"' * 1_000_000 + "/",
-        DEFAULT_WITH_MANY_READINGS,
-        '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
     ],
 )
 @pytest.mark.parametrize("path", ["/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions"])
 def test_monstrous_schemas_are_invalid(shared_client: Client, schema: str, path: str) -> None:
     assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        DEFAULT_WITH_MANY_READINGS,
+        '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
+        '{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"int"},"default":5}]}',
+    ],
+)
+def test_defaults_that_are_not_valid(shared_client: Client, schema: str) -> None:
+    """They are refused for new schemas; looking one up reads it as leniently as what is stored."""
+    for path in ("/subjects/deep/versions", "/compatibility/subjects/deep/versions"):
+        assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+    for query in ("", "?normalize=true"):
+        assert shared_client.send("POST", f"/subjects/deep{query}", {"schema": schema}).error == (404, 40401)
 
 
 def test_a_chain_of_references_that_is_too_deep(client: Client) -> None:

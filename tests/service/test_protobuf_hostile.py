@@ -48,8 +48,10 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_over_http(shared_client: Client, name: str) -> None:
     body = {"schema": HOSTILE[name], "schemaType": "PROTOBUF"}
+    # A look-up reads as leniently as what is stored was read: a text that can't be registered may just not be there.
+    fits = dict.fromkeys(HOSTILE, (422,)) | {"surrogates": (200, 404, 422), "unreadable name": (404, 422)}
     for path in ("/subjects/h/versions", "/subjects/h?normalize=true", "/compatibility/subjects/h/versions/latest"):
-        assert shared_client.send("POST", path, body).status in ((200, 404, 422) if name == "surrogates" else (422,))
+        assert shared_client.send("POST", path, body).status in fits[name]
 
 
 def test_references_that_lead_nowhere_or_in_circles(shared_client: Client) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import RegistryError
-from service.registry import compatibility, config, schemas, subjects
+from service.registry import compatibility, config, mode, schemas, subjects
 from service.registry.core import ParseCache, Registry
+from service.registry.finding import lookup
 from service.registry.kinds import parse_avro
 from service.registry.model import NewSchema, Reference
 from service.registry.naming import LATEST
-from service.registry.registering import lookup, register
+from service.registry.registering import register
 from tests.service.support import column, record
 
 
@@ -47,13 +48,17 @@ def test_the_cache_is_bounded() -> None:
     assert cache.get(("AVRO", "x" * 101, True)) is None
 
 
-def test_the_config_goes_with_the_last_version(registry: Registry) -> None:
+def test_config_and_mode_go_with_the_last_version(registry: Registry) -> None:
     register(registry, "s", NewSchema('"int"'))
     config.update(registry, "s", {"compatibility": "FULL"})
-    subjects.delete_version(registry, "s", LATEST)
-    with pytest.raises(RegistryError) as none:
-        config.get(registry, "s", default_to_global=False)
-    assert code(none) == "COMPATIBILITY_NOT_CONFIGURED"
+    mode.update(registry, "s", "READWRITE")
+    subjects.delete_subject(registry, "s")
+    assert config.get(registry, "s", default_to_global=False) == {"compatibilityLevel": "FULL"}
+    subjects.delete_version(registry, "s", 1, permanent=True)
+    for get, why in ((config.get, "COMPATIBILITY_NOT_CONFIGURED"), (mode.get, "MODE_NOT_CONFIGURED")):
+        with pytest.raises(RegistryError) as none:
+            get(registry, "s", default_to_global=False)
+        assert code(none) == why
 
 
 def test_normalize_in_the_config_counts(registry: Registry) -> None:
@@ -61,12 +66,6 @@ def test_normalize_in_the_config_counts(registry: Registry) -> None:
     stored = register(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored
     assert stored.content.text == '{"type":"int","a":2,"b":1}'
     assert lookup(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored.version == 1
-
-
-def test_settings_without_effect_are_said_to_have_none(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    config.update(registry, "s", {"alias": "t", "compatibility": "FULL", "defaultRuleSet": {}})
-    assert [record.getMessage() for record in caplog.records] == ["config of s: alias stored, but without effect yet"]
-    assert config.get(registry, "s", default_to_global=False) == {"alias": "t", "compatibilityLevel": "FULL"}
 
 
 def test_contexts_count_their_own_ids(registry: Registry) -> None:
@@ -93,7 +92,7 @@ def test_references_of_references(registry: Registry) -> None:
         registry, "outer", None, NewSchema(wider, references=stored.content.references), normalize=False
     )
     assert "READER_FIELD_MISSING_DEFAULT_VALUE" in problems[0]
-    assert schemas.formatted_text(registry, stored, "resolved").count('"name":"Inner"') == 1
+    assert schemas.formatted(registry, stored, "resolved").count('"name":"Inner"') == 1
     with pytest.raises(RegistryError) as held:
         subjects.delete_subject(registry, "inner")
     assert code(held) == "REFERENCED"
@@ -105,6 +104,16 @@ def test_a_reference_that_is_soft_deleted_is_not_there_for_new_schemas(registry:
     new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
     with pytest.raises(RegistryError, match='No schema reference found for subject "inner" and version 1'):
         register(registry, "outer", new)
+
+
+def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("x"))))
+    new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    register(registry, "outer", new)
+    subjects.delete_subject(registry, "outer")
+    subjects.delete_subject(registry, "inner")
+    stored = subjects.get_version(registry, "outer", 1, deleted=True)
+    assert '"name":"x"' in schemas.formatted(registry, stored, "resolved")
 
 
 def test_force_skips_the_check(registry: Registry) -> None:

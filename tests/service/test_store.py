@@ -11,17 +11,20 @@ import pytest
 from sqlalchemy import text
 
 from schemas.errors import RegistryError, SetupError
+from service.registry.content import stored_schema
+from service.registry.core import Registry
 from service.registry.identity import identity
-from service.registry.model import Content, Reference
+from service.registry.model import Content, Counts, Reference, Warned
 from service.registry.ports import Writer
 from service.store import SqlStore, open_store
+from tests.service.support import GOLDEN
 
 INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')
 
 
 def add(tx: Writer, subject: str, version: int, content: Content, context: str = ".") -> int:
-    schema_id = tx.id_of(context, content.identity)
+    schema_id = tx.id_of(context, content)
     if schema_id is None:
         schema_id = tx.new_id(context)
         tx.put_schema(context, schema_id, content)
@@ -42,11 +45,12 @@ def test_versions_and_what_they_hold(store: SqlStore) -> None:
         assert second.content == rich
         assert (second.subject, second.version, second.id, second.ts, second.deleted) == ("s", 2, 2, 1002, False)
         assert tx2.latest("s") == second
-        assert tx2.by_identity("s", INT.identity) == tx2.version("s", 1)
+        assert tx2.by_content("s", INT) == tx2.version("s", 1)
         assert [one.subject for one in tx2.holders(".", 1)] == ["t", "s"]
         assert [(row.subject, row.version) for row in tx2.referrers("t", 1)] == [("s", 2)]
-        assert tx2.has_references("s")
-        assert not tx2.has_references("t")
+        assert tx2.lookalikes("s") == [second]
+        assert tx2.lookalikes("t") == []
+        assert tx2.schema(".", 2) == rich
         assert tx2.subjects() == [("s", True), ("t", True)]
         assert [(one.subject, one.version) for one in tx2.search("s")] == [("s", 1), ("s", 2)]
         assert tx2.ids_of(INT.identity) == [(".", 1)]
@@ -63,8 +67,8 @@ def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
         assert latest is not None
         assert with_deleted is not None
         assert (latest.version, with_deleted.version) == (1, 2)
-        assert tx.by_identity("s", LONG.identity) is None
-        assert tx.by_identity("s", LONG.identity, deleted=True) == with_deleted
+        assert tx.by_content("s", LONG) is None
+        assert tx.by_content("s", LONG, deleted=True) == with_deleted
         tx.soft_delete("s", [1])
         assert tx.subjects() == [("s", False)]
 
@@ -75,7 +79,7 @@ def test_an_id_is_never_handed_out_twice(store: SqlStore, tmp_path: Path) -> Non
         assert add(tx, "s", 2, LONG) == 2
         tx.remove("s", [1, 2])
         assert tx.holders(".", 2) == []
-        assert tx.id_of(".", LONG.identity) is None
+        assert tx.id_of(".", LONG) is None
     store.close()
     again = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
     with again.write() as tx:
@@ -203,3 +207,52 @@ def test_another_layout_is_refused(store: SqlStore, tmp_path: Path) -> None:
         tx._sql.execute(text("UPDATE bridge_facts SET value = '999'"))
     with pytest.raises(SetupError, match="layout 999"):
         open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+
+
+def test_a_store_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
+    """The file is a dump of what the first version wrote: versions (one soft-deleted), a reference, a config."""
+    old = sqlite3.connect(tmp_path / "old.db")
+    old.executescript((GOLDEN / "layout1.sql").read_text(encoding="utf-8"))
+    old.close()
+    for _ in range(2):
+        opened = open_store(f"sqlite:///{tmp_path / 'old.db'}")
+        with opened.write() as tx:
+            assert tx.contexts() == [".c"]
+            assert tx.modes([":.:", "s"]) == {}
+            assert tx.configs(["s"]) == {"s": {"compatibilityLevel": "FULL"}}
+            assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
+            assert [tx.max_id("."), tx.max_id(".c")] == [3, 2]
+            assert tx.warnings() == []
+            outer = tx.version(":.c:outer", 1)
+            assert outer is not None
+            assert stored_schema(Registry(opened), tx, outer).resolved().count('"name":"In"') == 1
+            assert [row.subject for row in tx.referrers("inner", 1)] == [":.c:outer"]
+        opened.close()
+
+
+def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:
+    warned = Warned("s", 1, "KIND", "what", 5)
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        add(tx, ":.c:s", 1, LONG, ".c")
+        tx.use_id(".", 50)
+        tx.use_id(".", 7)
+        assert add(tx, "s", 2, LONG) == 51
+        tx.soft_delete("s", [2])
+        tx.put_mode("s", "IMPORT")
+        tx.put_mode("s", "READONLY")
+        tx.put_mode("t", "IMPORT")
+        tx.put_mode("t", None)
+        tx.put_warning(warned)
+        tx.put_config("s", {"alias": "t"})
+    with store.read() as reader:
+        assert reader.modes(["s", "t"]) == {"s": "READONLY"}
+        assert reader.contexts() == [".c"]
+        assert reader.warnings() == reader.warnings("s") == [warned]
+        assert reader.warnings("t") == []
+        assert reader.all_configs() == {"s": {"alias": "t"}}
+        assert reader.counts() == Counts(schemas=3, subjects=2, live={"AVRO": 2}, deleted={"AVRO": 1})
+    with store.write() as tx:
+        tx.remove("s", [1])
+        tx.drop_context(".c")
+        assert (tx.warnings(), tx.contexts()) == ([], [])

@@ -121,8 +121,9 @@ class _NormalWriter(_Writer):
         return super().doc(doc or None)
 
     def default(self, node: Node, value: Any) -> list[str]:
-        if isinstance(node, Union) and not (node.branches and is_valid_default(node.branches[0], value)):
-            return []
+        first = node if not isinstance(node, Union) else node.branches[0] if node.branches else None
+        if first is None or not is_valid_default(first, value):
+            return []  # of a union the first branch counts; what is read leniently may be valid for none
         return [f'"default":{converted(node, value)}']
 
     def aliases(self, aliases: list[str]) -> list[str]:

@@ -75,13 +75,23 @@ def check(
     for old in reversed(olds) if level.transitive else olds[-1:]:
         messages = _against(new, old, level)
         if messages:
-            trailer = f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
-            return [*messages, trailer]
+            return [*messages, trailer(level, validate_fields)]
     return []
 
 
+def trailer(level: Level, validate_fields: bool) -> str:
+    """The last of the messages."""
+    return f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
+
+
+def about(version: int, text: str) -> list[str]:
+    """The messages that name the old schema."""
+    shown = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
+    return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
+
+
 def _against(new: Comparable, old: Old, level: Level) -> list[str]:
-    about_old = [f"{{oldSchemaVersion: {old.version}}}", f"{{oldSchema: {_shown(old.schema.text)}}}"]
+    about_old = about(old.version, old.schema.text)
     if new.kind != old.schema.kind:
         return ["Incompatible because of different schema type"]
     forward = old.schema.differences(new, "old", "new") if level.forward else []
@@ -92,7 +102,3 @@ def _against(new: Comparable, old: Old, level: Level) -> list[str]:
 
 def _lenient(schema: Comparable) -> Comparable:
     return schema.leniently() if isinstance(schema, WithPolicy) else schema
-
-
-def _shown(text: str) -> str:
-    return f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"

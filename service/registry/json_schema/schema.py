@@ -40,13 +40,12 @@ class JsonSchema:
         """References stay references: Confluent has no other form of a JSON schema."""
         return self.text
 
-    def formatted(self, format_: str) -> str:
-        """The text, whatever the `format` of the API: JSON Schema has one only."""
-        return self.text
-
     def leniently(self) -> JsonSchema:
         """The same schema, compared with compatibilityPolicy LENIENT."""
         return replace(self, lenient=True)
+
+    def field_names(self) -> list[str]:
+        return list(self.root.node.properties) if isinstance(self.root.node, Object) else []
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         other = cast(JsonSchema, writer)

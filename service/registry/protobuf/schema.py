@@ -12,7 +12,7 @@ from service.registry.model import NotParsed, NotValid, Referenced
 from service.registry.protobuf.canonical import text_of
 from service.registry.protobuf.descriptor import from_base64
 from service.registry.protobuf.known import known_files, known_types
-from service.registry.protobuf.model import File
+from service.registry.protobuf.model import File, Message
 from service.registry.protobuf.parse import parse
 from service.registry.protobuf.serialized import serialized
 from service.registry.protobuf.types import OWN, Origin, Types
@@ -57,6 +57,13 @@ class ProtobufSchema:
             there = self.dependencies.keys() | known_files().keys()
             return serialized(self.file, there, self.types().scope(self.file.package))
         return self.text
+
+    def field_names(self) -> list[str]:
+        """Those of the first message, which is the one a value is of unless it says otherwise."""
+        first = next((one for one in self.file.types if isinstance(one, Message)), None)
+        return (
+            [] if first is None else [one.name for one in (*first.fields, *(f for o in first.oneofs for f in o.fields))]
+        )
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)

@@ -1,0 +1,179 @@
+"""The OpenAPI description: what the routes take and answer, as tables.
+
+Routes read their parameters by JAX-RS's rules (`api.call`) and bodies by Jackson's (`api.bodies`), which no generated
+description knows; so the paths and methods come from FastAPI and the rest from here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.api.media import V1
+
+Json = dict[str, Any]
+
+_PAGE: Final = ("offset", "limit")
+_SHOWN: Final = ("format", "referenceFormat", "findTags")
+_VERSION: Final = "/subjects/{subject}/versions/{version}"
+_ID: Final = "/schemas/ids/{id}"
+
+# (method, path) → names of its query parameters; what is not listed takes none.
+QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("get", "/subjects"): ("subjectPrefix", "deleted", "deletedOnly", *_PAGE),
+    ("post", "/subjects/{subject}"): ("normalize", "deleted", "format"),
+    ("delete", "/subjects/{subject}"): ("permanent",),
+    ("get", "/subjects/{subject}/metadata"): ("key", "value", "deleted", "format"),
+    ("get", "/subjects/{subject}/versions"): ("deleted", "deletedOnly", "deletedAsNegative", *_PAGE),
+    ("post", "/subjects/{subject}/versions"): ("normalize", "force", "format"),
+    ("get", _VERSION): ("deleted", *_SHOWN),
+    ("get", f"{_VERSION}/schema"): ("deleted", "format"),
+    ("get", f"{_VERSION}/referencedby"): ("deleted", *_PAGE),
+    ("delete", _VERSION): ("permanent",),
+    ("get", "/schemas"): ("subjectPrefix", "deleted", "latestOnly", "aliases", "ruleType", *_PAGE),
+    ("get", _ID): ("subject", "fetchMaxId", *_SHOWN),
+    ("get", f"{_ID}/schema"): ("subject", "format"),
+    ("get", f"{_ID}/subjects"): ("subject", "deleted", *_PAGE),
+    ("get", f"{_ID}/versions"): ("subject", "deleted", *_PAGE),
+    ("get", "/schemas/guids/{guid}"): _SHOWN,
+    ("post", "/compatibility/subjects/{subject}/versions"): ("normalize", "verbose"),
+    ("post", "/compatibility/subjects/{subject}/versions/{version}"): ("normalize", "verbose"),
+    ("get", "/config"): ("defaultToGlobal",),
+    ("get", "/config/{subject}"): ("defaultToGlobal",),
+    ("get", "/mode"): ("defaultToGlobal",),
+    ("get", "/mode/{subject}"): ("defaultToGlobal",),
+    ("put", "/mode"): ("force",),
+    ("put", "/mode/{subject}"): ("force",),
+    ("delete", "/mode"): ("recursive",),
+    ("delete", "/mode/{subject}"): ("recursive",),
+    ("get", "/contexts"): ("contextPrefix", *_PAGE),
+}
+_NUMBERS: Final = frozenset({*_PAGE, "id"})
+_TEXTS: Final = frozenset(
+    {"subjectPrefix", "contextPrefix", "subject", "ruleType", "format", "referenceFormat", "findTags", "key", "value"}
+    | {"version", "guid", "context", "namespace", "name"}
+)
+
+_TEXT: Final[Json] = {"type": ["string", "null"]}
+_NUMBER: Final[Json] = {"type": ["integer", "null"], "format": "int32"}
+_FLAG: Final[Json] = {"type": ["boolean", "null"]}
+_NAMES: Final[Json] = {"type": "array", "items": {"type": "string"}}
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "properties": properties}
+
+
+_METADATA: Final = _object(
+    tags={"type": "object", "additionalProperties": _NAMES},
+    properties={"type": "object", "additionalProperties": {"type": "string"}},
+    sensitive=_NAMES,
+)
+_TAGS: Final[Json] = {
+    "type": "array",
+    "items": _object(
+        schemaEntity=_object(entityPath=_TEXT, entityType={"enum": ["sr_record", "sr_field"]}), tags=_NAMES
+    ),
+}
+_REFERENCES: Final[Json] = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
+_SCHEMA: Final = _object(
+    schema=_TEXT,
+    schemaType={"enum": ["AVRO", "JSON", "PROTOBUF"]},
+    references=_REFERENCES,
+    metadata=_METADATA,
+    version=_NUMBER,
+    id=_NUMBER,
+    schemaTagsToAdd=_TAGS,
+    schemaTagsToRemove=_TAGS,
+    propagateSchemaTags=_FLAG,
+)
+_CONFIG: Final = _object(
+    alias=_TEXT,
+    aliasForDeks=_TEXT,
+    normalize=_FLAG,
+    validateFields=_FLAG,
+    validateNewSchemas=_FLAG,
+    validateRules=_FLAG,
+    compatibility=_TEXT,
+    compatibilityPolicy=_TEXT,
+    compatibilityGroup=_TEXT,
+    defaultMetadata=_METADATA,
+    overrideMetadata=_METADATA,
+)
+_MODE: Final = _object(mode=_TEXT)
+_TAGGING: Final = _object(newVersion=_NUMBER, tagsToAdd=_TAGS, tagsToRemove=_TAGS, metadata=_METADATA)
+
+# (method, how the path begins or ends) → the body; the first row that fits counts.
+BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
+    ("post", re.compile(r".*/tags"), _TAGGING),
+    ("post", re.compile(r"(/compatibility)?/subjects/.*"), _SCHEMA),
+    ("put", re.compile(r"/config.*"), _CONFIG),
+    ("put", re.compile(r"/mode.*"), _MODE),
+)
+
+_ERRORS: Final = {
+    400: "The path or the body can't be read",
+    404: "Not found, or a number that is none",
+    406: "No media type that is offered is accepted",
+    500: "The store fails, or is busy for too long",
+}
+_ERRORS_WITH_BODY: Final = {
+    409: "The schema is incompatible",
+    413: "The body is too large",
+    415: "The body is of a media type that is not read",
+}
+_REFUSED: Final = {422: "A name, a schema or a value is not valid, or the mode does not allow it"}
+_BARE: Final = ("/health/", "/metrics")
+
+
+def install(app: FastAPI) -> None:
+    """Make `app.openapi()`, and so `/openapi.json`, the description built here."""
+
+    def described() -> Json:
+        if not app.openapi_schema:
+            app.openapi_schema = description(app)
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def description(app: FastAPI) -> Json:
+    found = get_openapi(title="ticdc-bridge schema registry", version=app.version, routes=app.routes)
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', path)}".strip("_")
+            operation["parameters"] = parameters(method, path)
+            if method in ("post", "put"):
+                body = next((schema for verb, where, schema in BODIES if verb == method and where.fullmatch(path)), {})
+                operation["requestBody"] = {"required": bool(body), "content": {V1: {"schema": body}}}
+            operation["responses"] = responses(method, path)
+    found.setdefault("components", {})["schemas"] = {"Error": _object(error_code=_NUMBER, message=_TEXT)}
+    return found
+
+
+def parameters(method: str, path: str) -> list[Json]:
+    inside = [{"name": name, "in": "path", "required": True} for name in re.findall(r"{(\w+)}", path)]
+    after = [{"name": name, "in": "query", "required": False} for name in QUERY.get((method, path), ())]
+    return [one | {"schema": kind_of(str(one["name"]))} for one in (*inside, *after)]
+
+
+def kind_of(name: str) -> Json:
+    if name in _NUMBERS:
+        return {"type": "integer", "format": "int32"}
+    return {"type": "string", "minLength": 1} if name in _TEXTS else {"type": "boolean"}
+
+
+def responses(method: str, path: str) -> Json:
+    """Every status a route can answer with."""
+    if path.startswith(_BARE):
+        return {"200": {"description": "As it says"}, "500": {"description": _ERRORS[500]}}
+    done: Json = {"200": {"description": "Done", "content": {V1: {}}}}
+    if (method, path) == ("delete", "/contexts/{context}"):
+        done = {"204": {"description": "Done"}}
+    errors = _ERRORS | (_ERRORS_WITH_BODY if method in ("post", "put") else {}) | _REFUSED
+    error = {V1: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    failed = {str(status): {"description": why, "content": error} for status, why in errors.items()}
+    return done | failed

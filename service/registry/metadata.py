@@ -1,0 +1,48 @@
+"""Metadata of schemas: what a config adds to it, and the version number that some carry (registry-api.md §4.6-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from service.registry.model import Metadata
+
+VERSION: Final = "confluent:version"
+RESERVED: Final = "confluent:reserved"
+
+
+def merged(below: Metadata | None, above: Metadata | None) -> Metadata | None:
+    """Both together; where they differ, `above` counts."""
+    if below is None or above is None:
+        return above if below is None else below
+    parts = {
+        "tags": {**below.get("tags", {}), **above.get("tags", {})},
+        "properties": {**below.get("properties", {}), **above.get("properties", {})},
+    }
+    both: dict[str, Any] = {name: dict(sorted(part.items())) for name, part in parts.items() if part}
+    sensitive = sorted({*below.get("sensitive", ()), *above.get("sensitive", ())})
+    return both | ({"sensitive": sensitive} if sensitive else {})
+
+
+def properties(metadata: Metadata | None) -> Mapping[str, str]:
+    found: Mapping[str, str] = (metadata or {}).get("properties", {})
+    return found
+
+
+def with_version(metadata: Metadata | None, version: int) -> Metadata:
+    """Metadata that records a version number."""
+    return merged(metadata, {"properties": {VERSION: str(version)}}) or {}
+
+
+def without_version(metadata: Metadata | None) -> Metadata | None:
+    """Metadata without the version number recorded in it; None if nothing else is."""
+    if VERSION not in properties(metadata):
+        return metadata
+    kept = {name: value for name, value in properties(metadata).items() if name != VERSION}
+    rest = {**(metadata or {}), "properties": kept}
+    return {name: part for name, part in rest.items() if part} or None
+
+
+def reserved(metadata: Metadata | None) -> set[str]:
+    """The field names that the metadata keeps free."""
+    return {name.strip() for name in (properties(metadata).get(RESERVED) or "").split(",")} - {""}

@@ -1,0 +1,116 @@
+"""Modes: what may be written to a subject, a context or the whole server (registry-api.md §3.4).
+
+READWRITE                     everything; ids are ours
+READONLY, READONLY_OVERRIDE   nothing
+IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.errors import RegistryError
+from service.registry.core import Registry
+from service.registry.ports import Reader, Writer
+from service.registry.scopes import BELOW_ALL, SERVER, chain, covers, scope_of, shown_context
+
+READWRITE: Final = "READWRITE"
+IMPORT: Final = "IMPORT"
+FORWARD: Final = "FORWARD"
+MODES: Final = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, FORWARD)
+
+_READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
+_GIVEN_IDS: Final = (IMPORT, FORWARD)
+
+
+def in_scope(tx: Reader, subject: str | None) -> str:
+    """The mode in force for a subject, or for the server (None)."""
+    scopes = chain(subject or SERVER)
+    stored = tx.modes(scopes)
+    return next((stored[scope] for scope in scopes if scope in stored), READWRITE)
+
+
+def imports(mode: str) -> bool:
+    """Whether schemas come with their ids, unchecked."""
+    return mode in _GIVEN_IDS
+
+
+def check_register(mode: str, subject: str, schema_id: int | None) -> None:
+    """Raises READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE."""
+    if mode in _READ_ONLY:
+        raise _refused("READ_ONLY", subject)
+    if schema_id is not None and not imports(mode):
+        raise _refused("NOT_IN_IMPORT_MODE", subject)
+    if schema_id is None and mode != READWRITE:
+        raise _refused("NOT_IN_READ_WRITE_MODE", subject)
+
+
+def check_writable(tx: Reader, subject: str | None) -> None:
+    """Deleting and configuring need a mode that is not read-only. Raises READ_ONLY."""
+    if in_scope(tx, subject) in _READ_ONLY:
+        raise _refused("READ_ONLY", subject)
+
+
+def _refused(code: str, subject: str | None) -> RegistryError:
+    return RegistryError(code, subject="null" if subject is None else subject, context=shown_context(subject))
+
+
+def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:
+    """The mode of a scope (None: the server). Raises INVALID_SUBJECT, MODE_NOT_CONFIGURED."""
+    scope = scope_of(subject)
+    with registry.store.read() as tx:
+        if default_to_global:
+            return in_scope(tx, subject)
+        own = tx.modes([scope]).get(scope)
+    if own is None and subject:
+        raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
+    return own or READWRITE
+
+
+def update(registry: Registry, subject: str | None, mode: str | None, *, force: bool = False) -> None:
+    """Set the mode of a scope; None removes it.
+
+    IMPORT needs a scope without undeleted subjects, unless `force`; what is soft-deleted there goes for good.
+    Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, SUBJECTS_EXIST, REFERENCED.
+    """
+    scope = scope_of(subject)
+    wanted = None if mode is None else mode.upper()
+    if wanted is not None and wanted not in MODES:
+        raise RegistryError("INVALID_MODE")
+    if wanted == FORWARD and scope != BELOW_ALL:
+        raise RegistryError("FORWARD_NOT_GLOBAL")
+    with registry.store.write() as tx:
+        if wanted == IMPORT and not force and in_scope(tx, subject) != IMPORT:
+            make_room(tx, scope)
+        tx.put_mode(scope, wanted)
+
+
+def make_room(tx: Writer, scope: str) -> None:
+    """Remove what is soft-deleted in a scope where nothing else is. Raises SUBJECTS_EXIST, REFERENCED."""
+    found = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
+    if any(live for _, live in found):
+        raise RegistryError("SUBJECTS_EXIST")
+    going = {subject for subject, _ in found}
+    for subject in sorted(going):
+        for row in tx.versions(subject):
+            if any(referrer.subject not in going for referrer in tx.referrers(subject, row.version)):
+                raise RegistryError("REFERENCED", subject=subject, version=row.version)
+    for subject in going:
+        tx.remove(subject, [row.version for row in tx.versions(subject)])
+
+
+def delete(registry: Registry, subject: str | None, *, recursive: bool = False) -> str:
+    """Remove a mode and return what it was; `recursive`: also those of the subjects in the scope.
+
+    Raises INVALID_SUBJECT, SUBJECT_NOT_FOUND if a subject or context has none.
+    """
+    scope = scope_of(subject)
+    with registry.store.write() as tx:
+        own = tx.modes([scope]).get(scope)
+        if own is None and subject:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        tx.put_mode(scope, None)
+        for name, _ in tx.subjects() if recursive else ():
+            if covers(scope, name):
+                tx.put_mode(name, None)
+    return own or READWRITE
