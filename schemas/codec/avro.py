@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from schemas.codec.varint import uvarint, zigzag
+
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -97,13 +99,7 @@ def write_long(number: int) -> bytes:
     """64-bit integer → zig-zag varint. ValueError when it has more bits."""
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} has more than 64 bits")
-    number = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return uvarint(zigzag(number))
 
 
 def write_bytes(value: bytes) -> bytes:

@@ -53,18 +53,28 @@ def test_avro_refuses_what_is_over_max_message_bytes() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        DdlEvent("simple", "d", "t", 1, None, "CREATE TABLE t (a int)"),
+        DdlEvent("simple", "d", "t", 1, None, "ALTER TABLE t REMOVE TTL"),
         DdlEvent("debezium", "d", "t", None, 3, "CREATE TABLE t (a int)"),
         Watermark("made", -1),
         Watermark("made", 1 << 64),
     ],
 )
 def test_avro_watermark_mode_needs_times_and_types(event: DdlEvent | Watermark) -> None:
-    golden = Golden("avro", "pk_int.watermark")
-    with pytest.raises(WireError) as caught:
-        _encoder(golden).encode(event, Message(None, None, "t"))
-    assert caught.value.code == "INVALID_VALUE"
+    """A DDL without is skipped, as one that the format can't carry; no commit_ts of a watermark is an error."""
+    encoder = _encoder(Golden("avro", "pk_int.watermark"))
+    if isinstance(event, DdlEvent):
+        assert encoder.encode(event, Message(None, None, "t")) == []
+    else:
+        with pytest.raises(WireError) as caught:
+            encoder.encode(event, Message(None, None, "t"))
+        assert caught.value.code == "INVALID_VALUE"
     assert _encoder(Golden("avro", "pk_int.ext1")).encode(event, Message(None, None, "t")) == []
+
+
+def test_avro_watermark_mode_takes_a_ddls_type_from_its_statement() -> None:
+    event = DdlEvent("simple", "d", "t", 1, None, "CREATE TABLE t (a int)")
+    [written] = _encoder(Golden("avro", "pk_int.watermark")).encode(event, Message(None, None, "t"))
+    assert b'"type":3,' in (written.value or b"")
 
 
 def test_avro_row_checksum_needs_ticdcs_other_options() -> None:

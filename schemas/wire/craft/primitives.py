@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from schemas.codec.varint import uvarint as uvarint
+from schemas.codec.varint import zigzag as zigzag
 from schemas.errors import WireError
 
 MASK = (1 << 64) - 1
@@ -36,10 +38,6 @@ def signed(number: int) -> int:
 
 def unzigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
-
-
-def zigzag(number: int) -> int:
-    return (number << 1) ^ (number >> 63)
 
 
 _UNZIGZAG = tuple(unzigzag(n) for n in range(128))
@@ -128,18 +126,6 @@ def read_footer(data: bytes, first: int) -> tuple[int, int]:
 
 
 # ---------------------------------------------------------------------------------------------- writing
-def uvarint(number: int) -> bytes:
-    """uint64 → its shortest uvarint."""
-    if number < 0x80:
-        return number.to_bytes(1)
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def varint(number: int) -> bytes:
     """int64 → zig-zag uvarint."""
     return uvarint(zigzag(number))
