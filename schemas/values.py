@@ -79,6 +79,19 @@ def as_float32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
+def single(text: str) -> float:
+    """FLOAT's text → its float32, as a float. ValueError for a number that is the text of none."""
+    number = real(text)
+    try:
+        found = as_float32(number)
+    except OverflowError:
+        raise ValueError(f"{text} is beyond a float32") from None
+    # Up to six digits are always a float32's, where it is not subnormal.
+    if found != number and (len(text) > 7 or "e" in text.lower()) and float_text(found) != double_text(number):
+        raise ValueError(f"{text} is no float32")
+    return found
+
+
 def _percent_g(value: float, shortest: str) -> str:
     """Go's strconv 'g' with the shortest digits: an exponent below 1e-4 and from 1e+06 on, of two digits at least."""
     if not math.isfinite(value):
