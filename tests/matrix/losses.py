@@ -20,6 +20,8 @@ FAMILY = ("debezium", "debezium-avro", "debezium-mysql")
 MYSQL = ("debezium-mysql",)
 JSON_DOUBLE = ("debezium", "debezium/noschema", "debezium/ext", "debezium-mysql/double")
 BY_NUMBER = ("open", "open-tiflow", "craft")
+EXACT = ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql")
+BARE = ("debezium/noschema", "debezium-mysql/noschema")
 ALL = ("avro", *BY_NUMBER, *FAMILY)
 
 
@@ -124,15 +126,16 @@ _ELEMENTS = (Kind.ENUM, Kind.SET)
 # ---------------------------------------------------------------------------------- the table
 LOSSES: tuple[Loss, ...] = (
     # ---- numbers
-    Loss(1, "DECIMAL that no double is", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _rounded),
+    Loss(1, "DECIMAL that no double is", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,),
+         _rounded),
     Loss(1, "DECIMAL over 15 digits at its scale, or of a scale that the reader does not know", JSON_DOUBLE, "cell",
          "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled),
     Loss(1, "DECIMAL where nothing tells it from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
          (Kind.DECIMAL,), undefined=True),
-    Loss(1, "DECIMAL that came rounded out of a double", ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql"), "cell",
+    Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
          "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal")),
-    Loss(1, "DECIMAL that came rounded beyond its precision", ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql"),
-         "", "lossy_decimal", "INVALID_VALUE", (Kind.DECIMAL,), _was("lossy_decimal")),
+    Loss(1, "DECIMAL that came rounded beyond its precision", EXACT, "", "lossy_decimal", "INVALID_VALUE",
+         (Kind.DECIMAL,), _was("lossy_decimal")),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", "debezium-mysql"), "cell", "unsigned_wrapped",
          "LOSSY_VALUE", (Kind.INTEGER,), _over_int64),
     Loss(9, "BIGINT that may be UNSIGNED", ALL, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,), undefined=True),
@@ -159,8 +162,8 @@ LOSSES: tuple[Loss, ...] = (
          (Kind.DATETIME,)),
     Loss(15, "TIMESTAMP in the hour that a zone has twice", ALL, "cell", "timestamp_fold", "", (Kind.TIMESTAMP,)),
     Loss(15, "TIMESTAMP in the hour that a zone leaves out", ALL, "", "", "INVALID_VALUE", (Kind.TIMESTAMP,)),
-    Loss(16, "fraction digits of DATETIME and TIME: 3 or 6 where nothing tells", FAMILY, "digits", "", "",
-         (Kind.DATETIME, Kind.TIME), undefined=True),
+    Loss(16, "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells", FAMILY,
+         "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", "debezium-mysql", "open-tiflow"), "cell", "invalid_utf8",
          "LOSSY_VALUE", _TEXTS, _raw),
@@ -170,8 +173,9 @@ LOSSES: tuple[Loss, ...] = (
     Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True),
     Loss(13, "ENUM and SET of which only the number is known", ALL, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
     Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
-    Loss(OTHER, "every value, where neither schema nor definition tells the type", ("debezium/noschema",), "cell",
-         "untyped", "", undefined=True),
+    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(OTHER, "every value, where neither schema nor definition tells the type", BARE, "cell", "untyped",
+         undefined=True),
     Loss(OTHER, "columns whose type the source does not tell", ALL, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     # ---- names, keys, whole rows

@@ -56,7 +56,7 @@ _TOLD = ("time_precision_mode", "decimal_handling_mode", "binary_handling_mode")
 
 @dataclass(frozen=True)
 class Difference:
-    """where: as `Loss.where` (and "digits", "bits": the same value in more digits or bytes). cell: None: of the event."""
+    """where: as `Loss.where` ("digits", "bits": the same value in more digits or bytes). cell: None: of the event."""
 
     where: str
     cell: Cell | None
@@ -145,10 +145,10 @@ class Passage:
         tally.refused[error.code] += 1
         cells = [None, *self._cells(event, error.fields.get("column", ""))]
         for loss in LOSSES:
-            if loss.error == error.code and applies(loss, self.form, self.defined):
-                if any(explains(loss, cell) for cell in cells if cell or len(cells) == 1):
-                    tally.used[loss.row, loss.what] += 1
-                    return
+            about = any(explains(loss, cell) for cell in cells if cell or len(cells) == 1)
+            if about and loss.error == error.code and applies(loss, self.form, self.defined):
+                tally.used[loss.row, loss.what] += 1
+                return
         tally.unexplained.append(f"{event.table.id} {event.op} refused: {error.code} {error.detail}"[:300])
 
     def _cells(self, event: RowChange, name: str) -> Iterator[Cell]:
@@ -161,10 +161,10 @@ class Passage:
         column = found.cell.column.name if found.cell else ""
         for loss in LOSSES:
             told = not loss.flag or {loss.flag, f"{loss.flag}:{column}"} & flags
-            if loss.where == found.where and told and applies(loss, self.form, self.defined):
-                if explains(loss, found.cell):
-                    tally.used[loss.row, loss.what] += 1
-                    return
+            about = loss.where == found.where and applies(loss, self.form, self.defined)
+            if told and about and explains(loss, found.cell):
+                tally.used[loss.row, loss.what] += 1
+                return
         tally.unexplained.append(f"{found} {sorted(flags)}"[:400])
 
 
@@ -184,11 +184,11 @@ def differences(first: RowChange, second: RowChange, defined: bool, format_: str
         if one != other:
             yield Difference(what, None, one, other)
     for side in ("before", "after"):
-        one, other = _visible(first, side), _visible(second, side)
-        if (one is None) != (other is None):
-            yield Difference(side, None, one, other)
-        elif one is not None and other is not None:
-            yield from _rows(first, second, {rename(n): (n, v) for n, v in one.items()}, other, defined)
+        row, back = _visible(first, side), _visible(second, side)
+        if (row is None) != (back is None):
+            yield Difference(side, None, row, back)
+        elif row is not None and back is not None:
+            yield from _rows(first, second, {rename(n): (n, v) for n, v in row.items()}, back, defined)
 
 
 def _visible(event: RowChange, side: str) -> Row | None:
@@ -220,9 +220,12 @@ def _rows(
 
 
 def _zoned(column: Column, value: Value, first: RowChange, second: RowChange) -> Value:
-    if column.type.kind is Kind.TIMESTAMP and isinstance(value, str) and first.zone != second.zone:
+    if column.type.kind is not Kind.TIMESTAMP or not isinstance(value, str) or first.zone == second.zone:
+        return value
+    try:
         return values.shift_zone(value, second.zone, first.zone)[0]
-    return value
+    except ValueError:
+        return value  # no TIMESTAMP's text: its type was not known
 
 
 def _differs(column: Column, one: Value, other: Value) -> str:

@@ -139,9 +139,9 @@ def test_rows_reach_open_and_come_back_the_same(golden: Golden, to: str) -> None
             assert seen.op == ("c" if "no_before" in event.flags else event.op)
             assert seen.commit_ts == event.commit_ts or "synthetic_commit_ts" in event.flags
             assert seen.flags == []
-    # Classic TiCDC has no form for text that is not UTF-8.
-    assert refused in ([], [("open-tiflow", "l")])
-    assert not refused or golden.name.startswith("charset")
+    # Classic TiCDC has no form for text that is not UTF-8; a DECIMAL that a double rounded would look exact.
+    expected = {"charset": {("open-tiflow", "l")}, "wide": {(to, "c_dec_65_30")}}
+    assert set(refused) <= expected.get(golden.name.partition(".")[0].removesuffix("_novec"), set())
 
 
 def _plain(row: Any, event: RowChange | None = None, zone: str = "") -> dict[str, Any] | None:
