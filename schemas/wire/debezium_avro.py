@@ -159,7 +159,7 @@ class DebeziumAvroEncoder:
     def _watermark(self, event: Watermark, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        key, value = self._outer_records(("", cluster_id), lambda: publish.watermark_schemas(cluster_id))
+        key, value = self._outer_records(("watermark", cluster_id), lambda: publish.watermark_schemas(cluster_id))
         source = {**ticdc.source_block(TableId("", ""), event.commit_ts, cluster_id), "cluster_id": cluster_id}
         ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
         payload = {"source": source, "op": "m", "ts_ms": ts_ms, "transaction": None}
@@ -168,7 +168,7 @@ class DebeziumAvroEncoder:
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        name = (sanitise_name(event.db), cluster_id)
+        name = ("ddl", sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
         changes = table_changes.of_event(event, self._context.tables, self._options.time_zone)
         payload = ticdc.ddl_payload(event, changes, cluster_id)

@@ -134,7 +134,7 @@ LOSSES: tuple[Loss, ...] = (
          (Kind.DECIMAL,), undefined=True),
     Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
          "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal")),
-    Loss(1, "DECIMAL that came rounded beyond its precision", EXACT, "", "lossy_decimal", "INVALID_VALUE",
+    Loss(1, "DECIMAL that came rounded beyond its precision", ALL, "", "lossy_decimal", "INVALID_VALUE",
          (Kind.DECIMAL,), _was("lossy_decimal")),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", "debezium-mysql"), "cell", "unsigned_wrapped",
          "LOSSY_VALUE", (Kind.INTEGER,), _over_int64),

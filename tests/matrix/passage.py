@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas import values
 from schemas.errors import LossyError, WireError
-from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
+from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.names import sanitise_name
 from schemas.options import Options
 from schemas.table import Column, Value
@@ -78,7 +78,7 @@ class Tally:
     unexplained: list[str] = field(default_factory=list)
 
 
-class _Given:
+class Given:
     """A decoder that has its events already."""
 
     def __init__(self, event: Event) -> None:
@@ -107,7 +107,7 @@ class Passage:
         """(the event with the flags it got, what comes back of it). WireError where it is not written."""
         event = replace(event, flags=list(event.flags))
         origin = replace(origin, topic=f"t.{event.db}.{event.table_name}")
-        result = transcode_one(_Given(event), self._writers[lossy], origin)
+        result = transcode_one(Given(event), self._writers[lossy], origin)
         if result.error is not None:
             raise result.error
         return event, self._read(result.out)
@@ -258,20 +258,28 @@ def _longest(value: Value) -> str:
 
 # ---------------------------------------------------------------------------------- sources
 @cache
-def source_rows(golden: Golden, defined: bool) -> tuple[tuple[RowChange, Message], ...]:
+def _source(golden: Golden, defined: bool) -> tuple[tuple[Event, Message], ...]:
+    decoder = golden.side(defined).decoder()
+    moments = _moments(golden)
+    out: list[tuple[Event, Message]] = []
+    for place, message in enumerate(golden.messages()):
+        origin = replace(message, timestamp=moments[place], offset=place)
+        out += [(event, origin) for event in decode_one(decoder, origin).events]
+    return tuple(out)
+
+
+def source_rows(golden: Golden, defined: bool) -> list[tuple[RowChange, Message]]:
     """The rows of a golden case with the messages they came in.
 
     A message's timestamp is the millisecond after the commit's, as Kafka's would be; the formats without commit_ts
     need one. Messages that can't be read (a record without key and value) are other tests' business.
     """
-    decoder = golden.side(defined).decoder()
-    moments = _moments(golden)
-    out = []
-    for place, message in enumerate(golden.messages()):
-        origin = replace(message, timestamp=moments[place], offset=place)
-        events = decode_one(decoder, origin).events
-        out += [(event, origin) for event in events if isinstance(event, RowChange)]
-    return tuple(out)
+    return [(event, origin) for event, origin in _source(golden, defined) if isinstance(event, RowChange)]
+
+
+def source_others(golden: Golden) -> list[tuple[DdlEvent | Watermark, Message]]:
+    """The statements and watermarks of a golden case with the messages they came in."""
+    return [(event, origin) for event, origin in _source(golden, True) if not isinstance(event, RowChange)]
 
 
 def _moments(golden: Golden) -> list[int]:

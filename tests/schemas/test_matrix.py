@@ -7,11 +7,21 @@ A sample of the cases by default; BRIDGE_MATRIX=all runs all cases through all f
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from tests.matrix.passage import FORMS, MORE_FORMS, Passage, Tally, source_rows
-from tests.support.golden import Golden, cases
+from schemas.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from schemas.options import Options
+from schemas.table import TableVersion
+from spark_jobs.codec import Side, decode_one, transcode_one
+from spark_jobs.definitions import Definitions
+from tests.matrix.passage import FORMS, MORE_FORMS, Given, Passage, Tally, source_others, source_rows
+from tests.schemas.test_debezium_mysql import DEFAULTS, MODES, VERSIONS
+from tests.support import connector
+from tests.support.connector import ByName
+from tests.support.golden import Golden, Registry, cases
 
 SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
@@ -30,6 +40,38 @@ def chosen(format_: str) -> list[Golden]:
     return [g for g in found if g.name.startswith(SAMPLE) and not (g.name.endswith(REPEATED) and "ext" not in g.name)]
 
 
+EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
+# Formats that have no TiDB ActionType, and those that can't do without (docs/formats.md).
+WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "open", "open-tiflow")
+
+
+@pytest.mark.parametrize("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
+    same = Counter[str]()
+    for golden in cases(source) if WHOLE else chosen(source):
+        registry = Registry()
+        options = Options.of({**EXTENDED, "time_zone": golden.zone})
+        writer = Side(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
+        reader = Side(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
+        for event, origin in source_others(golden):
+            result = transcode_one(Given(event), writer, replace(origin, topic="t"))
+            typed = isinstance(event, Watermark) or (event.ddl_type is not None and event.commit_ts is not None)
+            if result.error is not None:
+                assert (result.error.code, typed, to in NEED_TYPE) == ("INVALID_VALUE", False, True), result.error
+            elif result.skipped:
+                assert isinstance(event, Bootstrap) or to == "debezium-mysql" or (to == "craft" and not typed)
+            else:
+                [seen] = [e for message in result.out for e in reader.decode(message)]
+                same[type(event).__name__] += 1
+                assert type(seen) is type(event)
+                assert seen.commit_ts == event.commit_ts
+                if isinstance(event, DdlEvent) and isinstance(seen, DdlEvent):
+                    assert (seen.db, seen.table, seen.query) == (event.db, event.table, event.query)
+                    assert seen.ddl_type == (None if to in WITHOUT_TYPE else event.ddl_type)
+    assert same or to == "debezium-mysql" or source == "avro"
+
+
 @pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @pytest.mark.parametrize("source", SOURCES)
@@ -42,4 +84,35 @@ def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, fo
         wrong += [f"{golden}: {text}" for text in tally.unexplained]
         tally.unexplained.clear()
     assert not wrong, f"{len(wrong)} of {source} → {form}:\n" + "\n".join(wrong[:20])
+    assert tally.same or tally.used or tally.refused
+
+
+SETTINGS = [n for n in connector.settings() if WHOLE or n in ("default", "bigint_precise", "edge", "decimal_double")]
+
+
+def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message]]:
+    """The rows of a setting of Debezium's connector, each read with the table it was written from, or without."""
+    stepwise = defined and not setting.startswith(("edge", "ticdc_foo", "unwrap"))
+    tables, out = ByName({}), list[tuple[RowChange, Message]]()
+    options = {**DEFAULTS, **MODES.get(setting, {})}
+    decoder = connector.side(tables=tables if stepwise else None, **options).decoder()
+    for message in connector.json_messages(setting):
+        if stepwise and len(out) < len(VERSIONS):
+            tables.versions = {VERSIONS[len(out)].table.id: VERSIONS[len(out)]}
+        events = decode_one(decoder, message).events
+        out += [(event, message) for event in events if isinstance(event, RowChange)]
+    return out
+
+
+@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:
+    tally, passages, last = Tally(), dict[int, Passage](), Passage(form, "UTC", None)
+    for event, origin in connector_rows(setting, defined):
+        if event.table_version is not None and id(event.table) not in passages:
+            only = Definitions([TableVersion(1, event.table)])
+            passages[id(event.table)] = Passage(form, "UTC", only)
+        passages.get(id(event.table), last).check(event, replace(origin, timestamp=1_800_000_000_000), tally)
+    assert not tally.unexplained
     assert tally.same or tally.used or tally.refused
