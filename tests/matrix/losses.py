@@ -191,7 +191,6 @@ LOSSES: tuple[Loss, ...] = (
     Loss(18, "a delete of which only the key is known, where the old row is asked for", ("avro/before",), "", "",
          "INVALID_VALUE", when=_absent),
     Loss(20, "commit_ts where the source has none", ALL, "commit_ts", "synthetic_commit_ts"),
-    Loss(20, "an op that the source does not tell", ALL, "op", "op_unknown"),
     Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op"),
     Loss(OTHER, "a row without some of its columns", ALL, "", "", "INVALID_VALUE", when=_absent),
     Loss(OTHER, "an insert or update of which only the key was sent", ALL, "", "", "KEY_ONLY_ROW"),
