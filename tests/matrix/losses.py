@@ -1,7 +1,8 @@
 """What a transcode loses, as data: which format, which values, and the flag or the error that tells it.
 
-A row of LOSSES explains differences between an event and what comes back of it (`where`, `flag`), and refusals
-(`error`). `row` is the row of types.md §4 that says so; OTHER where the table has none and docs/formats.md says it.
+A row of LOSSES (what a target can't hold, or a source did not tell) explains differences between an event and what
+comes back of it (`where`, `flag`), and refusals (`error`). `row` is the row of types.md §4 that says so; OTHER where
+the table has none.
 """
 
 from __future__ import annotations
@@ -64,9 +65,22 @@ class Loss:
     kinds: tuple[Kind, ...] = ()
     when: When = field(default=lambda _: True)
     undefined: bool = False  # only where the reader has no table definition
+    of: Callable[[Column], bool] = field(default=lambda _: True)  # which columns of its kinds
 
 
 # ---------------------------------------------------------------------------------- conditions
+def _unsigned64(column: Column) -> bool:
+    return column.unsigned and column.type.bits == 64
+
+
+def _with_scale(column: Column) -> bool:
+    return column.scale is not None
+
+
+def _over_a_byte(column: Column) -> bool:
+    return (column.length or 64) > 8
+
+
 def _digits(cell: Cell) -> int:
     """Digits of a DECIMAL as its column's scale writes it."""
     return len(cell.text.replace(".", "").lstrip("-0"))
@@ -124,7 +138,7 @@ _TEXTS = (Kind.TEXT,)
 _ELEMENTS = (Kind.ENUM, Kind.SET)
 
 # ---------------------------------------------------------------------------------- the table
-LOSSES: tuple[Loss, ...] = (
+OF_TARGET: tuple[Loss, ...] = (
     # ---- numbers
     Loss(1, "DECIMAL that no double is", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,),
          _rounded),
@@ -132,21 +146,15 @@ LOSSES: tuple[Loss, ...] = (
          "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled),
     Loss(1, "DECIMAL where nothing tells it from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
          (Kind.DECIMAL,), undefined=True),
-    Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
-         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal")),
-    Loss(1, "DECIMAL that came rounded beyond its precision", ALL, "", "lossy_decimal", "INVALID_VALUE",
-         (Kind.DECIMAL,), _was("lossy_decimal")),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", "debezium-mysql"), "cell", "unsigned_wrapped",
-         "LOSSY_VALUE", (Kind.INTEGER,), _over_int64),
-    Loss(9, "BIGINT that may be UNSIGNED", ALL, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,), undefined=True),
+         "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
+         of=_unsigned64),
     Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
-         _over_int64),
-    Loss(OTHER, "FLOAT that TiCDC damaged in Craft", ALL, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
-         _was("float_damaged")),
-    Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", ALL, "", "float_damaged", "INVALID_VALUE",
-         (Kind.FLOAT,), _was("float_damaged")),
+         _over_int64,
+         of=_unsigned64),
     Loss(OTHER, "FLOAT(M,D) where nothing tells it from DOUBLE: the same number in more digits", FAMILY, "cell",
-         "decimal_or_double", "", (Kind.FLOAT,), undefined=True),
+         "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
+         of=_with_scale),
     Loss(OTHER, "FLOAT alone in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
          (Kind.FLOAT,)),
     # ---- dates and times
@@ -170,14 +178,11 @@ LOSSES: tuple[Loss, ...] = (
     Loss(11, "binary strings: base64 where no type is told", ("debezium",), "cell", "binary_or_text", "",
          (Kind.BINARY,), undefined=True),
     Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True),
-    Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True),
-    Loss(13, "ENUM and SET of which only the number is known", ALL, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
-    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
-    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
+         of=_over_a_byte),
+    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE", (Kind.ENUM,)),
     Loss(OTHER, "every value, where neither schema nor definition tells the type", BARE, "cell", "untyped",
          undefined=True),
-    Loss(OTHER, "columns whose type the source does not tell", ALL, "", "", "TYPE_UNKNOWN",
-         when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     # ---- names, keys, whole rows
     Loss(22, "names: every character but letters, digits and `_` becomes `_`", ("avro",), "name", undefined=True),
     Loss(22, "two columns that get one name", ("avro", "debezium-avro", "debezium-mysql/avro"), "", "", "MALFORMED"),
@@ -190,13 +195,31 @@ LOSSES: tuple[Loss, ...] = (
     Loss(18, "a delete of which only the key is known: NULL in the other columns", FAMILY, "filled", "key_only_delete"),
     Loss(18, "a delete of which only the key is known, where the old row is asked for", ("avro/before",), "", "",
          "INVALID_VALUE", when=_absent),
-    Loss(20, "commit_ts where the source has none", ALL, "commit_ts", "synthetic_commit_ts"),
     Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op"),
-    Loss(OTHER, "a row without some of its columns", ALL, "", "", "INVALID_VALUE", when=_absent),
-    Loss(OTHER, "an insert or update of which only the key was sent", ALL, "", "", "KEY_ONLY_ROW"),
     Loss(2, "a value that is its column's default", ("debezium", "debezium-avro"), "", "null_or_default"),
     Loss(23, "virtual generated columns: left out, in Avro always NULL", ("avro",), "virtual"),
 )  # fmt: skip
+
+# What a source had changed, or does not tell.
+OF_SOURCE: tuple[Loss, ...] = (
+    Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
+         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal")),
+    Loss(1, "DECIMAL that came rounded beyond its precision", ALL, "", "lossy_decimal", "INVALID_VALUE",
+         (Kind.DECIMAL,), _was("lossy_decimal")),
+    Loss(9, "BIGINT that may be UNSIGNED", ALL, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,), undefined=True),
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft", ALL, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
+         _was("float_damaged")),
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", ALL, "", "float_damaged", "INVALID_VALUE",
+         (Kind.FLOAT,), _was("float_damaged")),
+    Loss(13, "ENUM and SET of which only the number is known", ALL, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
+    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(OTHER, "columns whose type the source does not tell", ALL, "", "", "TYPE_UNKNOWN",
+         when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
+    Loss(20, "commit_ts where the source has none", ALL, "commit_ts", "synthetic_commit_ts"),
+    Loss(OTHER, "a row without some of its columns", ALL, "", "", "INVALID_VALUE", when=_absent),
+    Loss(OTHER, "an insert or update of which only the key was sent", ALL, "", "", "KEY_ONLY_ROW"),
+)  # fmt: skip
+LOSSES = (*OF_TARGET, *OF_SOURCE)
 
 
 def applies(loss: Loss, to: str, defined: bool) -> bool:
@@ -208,4 +231,4 @@ def explains(loss: Loss, cell: Cell | None) -> bool:
     """Whether a value, or (None) an event, is one of those that a loss is about."""
     if cell is None:
         return not loss.kinds
-    return (not loss.kinds or cell.column.type.kind in loss.kinds) and loss.when(cell)
+    return (not loss.kinds or cell.column.type.kind in loss.kinds) and loss.of(cell.column) and loss.when(cell)
