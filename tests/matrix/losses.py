@@ -180,7 +180,8 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True),
     Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
          of=_over_a_byte),
-    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE", (Kind.ENUM,)),
+    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE",
+         (Kind.ENUM,)),
     Loss(OTHER, "every value, where neither schema nor definition tells the type", BARE, "cell", "untyped",
          undefined=True),
     # ---- names, keys, whole rows

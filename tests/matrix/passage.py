@@ -16,6 +16,7 @@ from schemas.names import sanitise_name
 from schemas.options import Options
 from schemas.table import Column, Value
 from schemas.types import BY_NAME, Kind
+from schemas.wire.base import Decoder
 from spark_jobs.codec import Side, decode_one, transcode_one
 from tests.matrix.losses import LOSSES, Cell, applies, explains
 from tests.support.golden import Golden, Registry
@@ -259,13 +260,17 @@ def _longest(value: Value) -> str:
 # ---------------------------------------------------------------------------------- sources
 @cache
 def _source(golden: Golden, defined: bool) -> tuple[tuple[Event, Message], ...]:
-    decoder = golden.side(defined).decoder()
+    return tuple(read_all(golden, golden.side(defined).decoder()))
+
+
+def read_all(golden: Golden, decoder: Decoder) -> list[tuple[Event, Message]]:
+    """What a decoder reads of a golden case, with the messages it came in."""
     moments = _moments(golden)
     out: list[tuple[Event, Message]] = []
     for place, message in enumerate(golden.messages()):
         origin = replace(message, timestamp=moments[place], offset=place)
         out += [(event, origin) for event in decode_one(decoder, origin).events]
-    return tuple(out)
+    return out
 
 
 def source_rows(golden: Golden, defined: bool) -> list[tuple[RowChange, Message]]:
