@@ -5,7 +5,7 @@ VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench clean
+.PHONY: help setup demo test check format lock docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
@@ -36,6 +36,9 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 	sed -E '/^ +--hash/d; s/ \\$$//' requirements/lock.txt > requirements/.versions.txt
 	$(PIN) --extra service -c requirements/.versions.txt pyproject.toml -o requirements/service.txt
 	rm -f requirements/.versions.txt
+
+docs: setup ## write the generated parts of docs/ anew
+	$(VENV)/python -m tests.matrix
 
 bench: setup ## measure (ARGS=--quick for the short form)
 	$(VENV)/python -m benchmarks $(ARGS)

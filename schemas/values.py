@@ -79,6 +79,19 @@ def as_float32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
+def single(text: str) -> float:
+    """FLOAT's text → its float32, as a float. ValueError for a number that is the text of none."""
+    number = real(text)
+    try:
+        found = as_float32(number)
+    except OverflowError:
+        raise ValueError(f"{text} is beyond a float32") from None
+    # Up to six digits are always a float32's, where it is not subnormal.
+    if found != number and (len(text) > 7 or "e" in text.lower()) and float_text(found) != double_text(number):
+        raise ValueError(f"{text} is no float32")
+    return found
+
+
 def _percent_g(value: float, shortest: str) -> str:
     """Go's strconv 'g' with the shortest digits: an exponent below 1e-4 and from 1e+06 on, of two digits at least."""
     if not math.isfinite(value):
@@ -294,8 +307,8 @@ def zone(name: str) -> tzinfo:
 def shift_zone(text: str, source: str, target: str) -> tuple[str, bool]:
     """TIMESTAMP text in zone `source` → text in zone `target`, fraction digits kept.
 
-    The second result is True when the text is ambiguous (clocks were set back: it happened twice; the first is taken).
-    ValueError for a time that never was (clocks were set forward). The zero value has no zone and stays as it is.
+    The second result is True when either text is ambiguous (clocks were set back: it happened twice; a reader takes
+    the first). ValueError for a time that never was (clocks were set forward). The zero value stays: it has no zone.
     """
     if text.startswith(ZERO_TIMESTAMP) or source == target:
         return text, False
@@ -308,4 +321,5 @@ def shift_zone(text: str, source: str, target: str) -> tuple[str, bool]:
         raise ValueError(f"{text} never was in {source}: clocks were set forward")
     there = early.astimezone(zone(target))
     shifted = f"{there.year:04d}-{there.month:02d}-{there.day:02d} {there:%H:%M:%S}"
-    return (f"{shifted}.{fraction}" if fraction else shifted), before != after
+    twice = before != after or there.replace(fold=0).utcoffset() != there.replace(fold=1).utcoffset()
+    return (f"{shifted}.{fraction}" if fraction else shifted), twice

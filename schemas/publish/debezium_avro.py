@@ -107,6 +107,8 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
         return "bytes", DECIMAL, {"precision": str(column.length), "scale": str(column.scale)}
     if column.unsigned and column.type.bits == 64 and options.avro_bigint_unsigned_handling_mode == "string":
         return "string", "", {}
+    if kind is Kind.DATETIME and column.scale is None:
+        column = replace(column, scale=6)  # microseconds hold every value
     return json_form.connect_type(column)
 
 

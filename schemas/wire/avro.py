@@ -33,7 +33,7 @@ from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
 from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
 from schemas.wire.avro_trace import trace_record
-from schemas.wire.base import Context, FieldTrace, commit_ts_of
+from schemas.wire.base import Context, FieldTrace, commit_ts_of, refuse_changed
 from schemas.wire.framing import frame, unframed
 
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
@@ -125,7 +125,11 @@ class AvroDecoder:
         record = self._newest_record(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
             record = key
-        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
+        # The registry's newest schema may be younger than the row: Kafka's time says more, where there is one.
+        version = None
+        if commit_ts is None and message.timestamp is not None and message.timestamp > 0:
+            version = self._version(key, ms_to_tso(message.timestamp))
+        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {}, version)
         event.key_only = True
         return event
 
@@ -145,13 +149,14 @@ class AvroDecoder:
         schema_id: SchemaId,
         flags: list[str],
         extra: dict[str, Any],
+        version: TableVersion | None = None,
     ) -> RowChange:
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
         strange = [name for name in keys if all(name != c.name for c in record.columns)]
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
-        version = self._version(record, commit_ts)
+        version = version or self._version(record, commit_ts)
         names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual} if version else {}
         if version is not None and all(name in names for name in keys):
             before, after = (
@@ -264,10 +269,8 @@ class AvroEncoder:
             raise WireError(
                 "USAGE", details="Avro needs a topic for its subjects, and the message has none: give --topic"
             )
-        rounded = next((f for f in event.flags if f.startswith("lossy_decimal:")), None)
-        if rounded and event.format != "avro" and self._options.on_lossy == "error":
-            details = "the message has it as a double, rounded; --on-lossy flag writes the digits that are left"
-            raise LossyError("LOSSY_VALUE", column=rounded.partition(":")[2], details=details)
+        if event.format != "avro":
+            refuse_changed(event, self._options)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         valued = event.op != "d" or self._options.avro_include_before_value
         plan = self._plan(event.table, origin.topic, keyspace, valued)
@@ -283,6 +286,8 @@ class AvroEncoder:
         if key is None and self._options.on_lossy == "error":
             details = "a delete of a table without primary key has neither key nor value in Avro: the row would be lost"
             raise LossyError("LOSSY_VALUE", column="*", details=details)
+        if key is None:
+            event.flag("empty_record")
         return [self._message(event, origin, key, None)]
 
     @property

@@ -350,11 +350,7 @@ def _write_decimal(column: Column, primitive: str, text: str) -> bytes:
 
 
 def _write_float(text: str) -> bytes:
-    double = values.real(text)
-    number = values.as_float32(double)
-    if number != double and values.float_text(number) != values.double_text(double):
-        raise ValueError(f"{text} is no float32")
-    return binary.write_float(number)
+    return binary.write_float(values.single(text))
 
 
 def _write_year(text: str) -> bytes:

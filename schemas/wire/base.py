@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from schemas.errors import SetupError, WireError
+from schemas.errors import LossyError, SetupError, WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
 from schemas.options import Options
 from schemas.ports import ClaimChecks, SchemaSource, TableSource
@@ -104,6 +104,25 @@ def read_only(name: str) -> Callable[[Context], Encoder]:
         raise SetupError("USAGE", details=f"{name} is read, not written: choose another format to write")
 
     return refuse
+
+
+_CHANGED = {
+    "lossy_decimal": "the message has it as a double, rounded; --on-lossy flag writes the digits that are left",
+    "float_damaged": "TiCDC damaged this FLOAT in the Craft message; --on-lossy flag writes the number that is there",
+}
+
+
+def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
+    """LossyError for a value that its message had changed already: written again, it would look exact.
+
+    keeps: the flag of what the target holds just as the message did.
+    """
+    if options.on_lossy != "error":
+        return
+    for flag in event.flags:
+        name, _, column = flag.partition(":")
+        if name in _CHANGED and name != keeps:
+            raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name])
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:

@@ -161,7 +161,18 @@ def _column(name: str, told: str, key: bool) -> Column:
     if (kind.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
         raise ValueError(f"type {told[:40]!r} is not known")
     unsigned = "unsigned" in found[3] and kind.kind not in (Kind.BIT, Kind.YEAR)
-    return Column(_text(name, "column"), kind, unsigned, length, scale, elements, handle_key=key, primary_key=key)
+    vague = _VAGUE.get(kind.kind, "") if inner is None else ""
+    return Column(
+        _text(name, "column"), kind, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
+    )
+
+
+# What `mysqlType` without content-compatible leaves open.
+_VAGUE = {
+    Kind.ENUM: "this ENUM or another: its elements are not sent",
+    Kind.SET: "this SET or another: its elements are not sent",
+    Kind.BIT: "BIT(1) or longer: its length is not sent",
+}
 
 
 def _elements(inner: str) -> tuple[str, ...]:

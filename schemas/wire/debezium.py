@@ -21,7 +21,7 @@ from schemas.table import Column, Table, TableId
 from schemas.types import Kind
 from schemas.wire import debezium_fields as fields
 from schemas.wire import debezium_ticdc as ticdc
-from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.base import Context, commit_ts_of, refuse_changed
 from schemas.wire.debezium_json import malformed, parse, schema_of
 from schemas.wire.debezium_reader import ANY_TYPE, RowReader
 
@@ -86,6 +86,7 @@ class DebeziumEncoder:
             return [self._ddl(event, origin)]
         if isinstance(event, Watermark):
             return [self._watermark(event, origin)] if self._options.enable_tidb_extension else []
+        refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
         rows = [event.before, event.after]
         if event.op == "u" and self._options.no_old_value:
             rows[0] = None

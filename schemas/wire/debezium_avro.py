@@ -22,9 +22,9 @@ from schemas.publish import table_changes
 from schemas.table import Table, TableId
 from schemas.wire import debezium_fields as fields
 from schemas.wire import debezium_ticdc as ticdc
-from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.base import Context, commit_ts_of, refuse_changed
 from schemas.wire.connect import Document, document
-from schemas.wire.connect_write import RowValues, refuse_rounded, row_values
+from schemas.wire.connect_write import RowValues, row_values
 from schemas.wire.debezium_reader import RowReader
 from schemas.wire.framing import frame, unframe
 
@@ -104,7 +104,7 @@ class DebeziumAvroEncoder:
         if origin.topic is None:
             details = "Debezium Avro needs a topic for its subjects, and the message has none: give --topic"
             raise WireError("USAGE", details=details)
-        refuse_rounded(event, self._options)
+        refuse_changed(event, self._options)
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         plan = self._plan(event.table, origin.topic, cluster_id)
@@ -159,7 +159,7 @@ class DebeziumAvroEncoder:
     def _watermark(self, event: Watermark, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        key, value = self._outer_records(("", cluster_id), lambda: publish.watermark_schemas(cluster_id))
+        key, value = self._outer_records(("watermark", cluster_id), lambda: publish.watermark_schemas(cluster_id))
         source = {**ticdc.source_block(TableId("", ""), event.commit_ts, cluster_id), "cluster_id": cluster_id}
         ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
         payload = {"source": source, "op": "m", "ts_ms": ts_ms, "transaction": None}
@@ -168,7 +168,7 @@ class DebeziumAvroEncoder:
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        name = (sanitise_name(event.db), cluster_id)
+        name = ("ddl", sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
         changes = table_changes.of_event(event, self._context.tables, self._options.time_zone)
         payload = ticdc.ddl_payload(event, changes, cluster_id)

@@ -307,7 +307,9 @@ def _w_year(_to: _Target, text: str, _flag: Flag) -> str:
     return text
 
 
-def _w_real(_to: _Target, text: str, _flag: Flag) -> str:
+def _w_real(to: _Target, text: str, _flag: Flag) -> str:
+    if to.column.type.kind is Kind.FLOAT:
+        values.single(text)
     return json.dumps(values.json_double(text))
 
 

@@ -21,8 +21,8 @@ from schemas.publish import debezium_mysql as publish
 from schemas.publish.debezium import is_clock
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
-from schemas.wire.base import Context, commit_ts_of
-from schemas.wire.connect_write import Form, RowValues, plain_writer, refuse_rounded, row_values
+from schemas.wire.base import Context, commit_ts_of, refuse_changed
+from schemas.wire.connect_write import Form, RowValues, plain_writer, row_values
 from schemas.wire.framing import frame
 
 NAME = "debezium-mysql"
@@ -65,7 +65,7 @@ class MysqlEncoder:
         return []
 
     def _row(self, event: RowChange, origin: Message) -> list[Message]:
-        refuse_rounded(event, self._options)
+        refuse_changed(event, self._options)
         if event.key_only:
             event.flag("key_only_delete")
         if event.op == "u" and event.before is None:

@@ -288,7 +288,7 @@ def _w_real(_column: Column, value: Value) -> bytes:
 
 
 def _w_float(_column: Column, value: Value) -> bytes:
-    return _DOUBLE.pack(values.as_float32(values.real(_known_text(value))))
+    return _DOUBLE.pack(values.single(_known_text(value)))
 
 
 def damaged_float(text: str) -> bytes:

@@ -14,7 +14,7 @@ from schemas.event import DdlEvent, Event, Message, Row, RowChange
 from schemas.options import Options
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
-from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.base import Context, commit_ts_of, refuse_changed
 from schemas.wire.craft import columns
 from schemas.wire.craft.layout import (
     NO_PARTITION,
@@ -79,6 +79,7 @@ class CraftEncoder:
         return messages
 
     def _row(self, event: RowChange, origin: Message) -> RowOut:
+        refuse_changed(event, self._options, keeps=columns.FLOAT_DAMAGED if event.format == "craft" else "")
         before, after = event.before, event.after
         if (before if event.op == "d" else after) is None:
             raise WireError("INVALID_VALUE", column="op", details=f"op {event.op!r} without its row")
@@ -120,6 +121,8 @@ class CraftEncoder:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
+                if not own:
+                    _check_known(column)
                 kind = types.get(column.name) or columns.type_of(column)
                 plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
         self._plans[known] = table, plan
@@ -182,6 +185,13 @@ class CraftEncoder:
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+
+
+def _check_known(column: Column) -> None:
+    """TYPE_UNKNOWN for a column of another format whose type is not certain; numbers need no elements and no length."""
+    if column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
+        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
 
 
 def _partition(extra: Mapping[str, Any]) -> int:

@@ -247,7 +247,7 @@ def _w_year(value: Value, _flag: Flag) -> str:
 
 
 def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
-    values.real(_plain(value))
+    (values.single if bits == 32 else values.real)(_plain(value))
     return go_text.json_float(_plain(value), bits, classic)
 
 

@@ -150,12 +150,17 @@ _FOLDS = {
 }
 
 
+# By number in the message: neither elements nor length are needed to write it.
+_BY_NUMBER = (Kind.ENUM, Kind.SET, Kind.BIT)
+
+
 def check_known(column: Column, folded: bool) -> None:
     """WireError TYPE_UNKNOWN unless the column's type code and flags are certain.
 
     folded: the type comes from a TiCDC Avro schema, which has one name for several types (types.md §1).
     """
-    could_be = column.vague or (_FOLDS.get(column.type.name, "") if folded else "")
+    vague = "" if column.type.kind in _BY_NUMBER else column.vague
+    could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")
     if could_be:
         details = f"the message does not tell whether it is {could_be}; give a table definition (--ddl)"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)

@@ -14,7 +14,7 @@ from schemas.errors import LossyError, WireError
 from schemas.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
-from schemas.wire.base import Context, commit_ts_of
+from schemas.wire.base import Context, commit_ts_of, refuse_changed
 from schemas.wire.open_protocol import frame
 from schemas.wire.open_protocol.cells import Style, Write, writer
 from schemas.wire.open_protocol.columns import Cell, cell_of, check_known, derived_keys
@@ -81,6 +81,7 @@ class OpenEncoder:
 
     # ---- rows
     def _row(self, event: RowChange, origin: Message) -> tuple[bytes, bytes]:
+        refuse_changed(event, self._options)
         commit_ts = commit_ts_of(event, origin)
         if commit_ts is None:
             details = "the event has none and neither has the message; the Open Protocol can't do without"

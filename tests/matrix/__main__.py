@@ -1,0 +1,5 @@
+"""`python -m tests.matrix` writes the matrix of docs/formats.md anew."""
+
+from tests.matrix.page import write
+
+write()

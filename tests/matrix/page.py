@@ -1,0 +1,193 @@
+"""The matrix of docs/formats.md: how each SQL type is carried by each format, and what is lost, from the tables.
+
+Made from `schemas/types.py`, the formats' own schemas and `tests/matrix/losses.py`; the tests hold the formats to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from schemas.event import RowChange
+from schemas.options import Options
+from schemas.publish import avro as avro_publish
+from schemas.publish import debezium as json_publish
+from schemas.publish import debezium_avro, debezium_mysql
+from schemas.table import Column, Table, TableId, Value
+from schemas.types import TYPES, Kind, TidbType
+from schemas.wire import FORMATS
+from schemas.wire.base import Context
+from tests.matrix.losses import LOSSES, OF_TARGET, Loss
+from tests.matrix.passage import FORMS, MORE_FORMS
+from tests.schemas.rows import ORIGIN
+from tests.support.golden import ROOT, Registry
+
+PAGE = ROOT / "docs" / "formats.md"
+BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of the matrix -->\n"
+WRITTEN = tuple(f.name for f in FORMATS.values() if f.writes)
+_SIZES: dict[Kind, tuple[int | None, int | None]] = {
+    Kind.DECIMAL: (30, 10), Kind.BIT: (10, None), Kind.DATETIME: (None, 6), Kind.TIMESTAMP: (None, 6),
+    Kind.TIME: (None, 6),
+}  # fmt: skip
+_VALUES: dict[Kind, Value] = {
+    Kind.INTEGER: "1", Kind.YEAR: "2024", Kind.FLOAT: "1.5", Kind.DOUBLE: "1.5", Kind.DECIMAL: "1.5000000000",
+    Kind.BIT: b"\2\1", Kind.BINARY: b"\0", Kind.ENUM: "a", Kind.SET: "a", Kind.DATE: "2024-02-29",
+    Kind.DATETIME: "2024-02-29 12:00:00.000000", Kind.TIMESTAMP: "2024-02-29 12:00:00.000000",
+    Kind.TIME: "12:00:00.000000", Kind.JSON: "{}", Kind.TEXT: "a", Kind.VECTOR: "[1]",
+}  # fmt: skip
+# Craft has no schema: how its content is made is in schemas/wire/craft/columns.py, by kind.
+_CRAFT = {
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR), "varint"),
+    **dict.fromkeys((Kind.ENUM, Kind.SET, Kind.BIT), "uvarint (number)"),
+    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), "float64"),
+    **dict.fromkeys((Kind.BINARY,), "bytes"),
+}
+
+
+def section() -> str:
+    """The text between the markers."""
+    types = _rows()
+    names = ["SQL type", *WRITTEN]
+    lines = [" | ".join(["", *names, ""]).strip(), "|---" * len(names) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in types]
+    notes = ["| | what | formats | code | flag | §4 |", "|---|---|---|---|---|---|"]
+    notes += [_note(number, loss) for number, loss in enumerate(LOSSES, 1)]
+    return "\n".join(
+        (
+            "`exact`: with a table definition every value of the type comes back as it was. `error`, `flag` and `note` "
+            "name the values that do not, by their number below; in brackets where only a reader without a definition "
+            "is concerned. Simple and Canal-JSON are read only.",
+            "",
+            *lines,
+            "",
+            "What is lost, row by row of the project's type reference (its §4). With a code it is refused; under "
+            "`--on-lossy flag`, where it has a flag too, it is written and flagged. Without a code it is always "
+            "written. Without either, the message itself shows it.",
+            "",
+            *notes,
+            "",
+            "Forms of formats named there: " + "; ".join(_forms()) + ".",
+            "",
+        )
+    )
+
+
+def page(text: str) -> str:
+    """The page with its matrix made anew. ValueError where the markers are missing."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE.name} lacks the markers of the matrix")
+    return head + begin + section() + end + tail
+
+
+def write(path: Path = PAGE) -> None:
+    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------- a row per type
+def _rows() -> list[list[str]]:
+    """Types whose cells are all the same share a row."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, column in _columns():
+        cells = tuple(_cell(form, column) for form in WRITTEN)
+        found.setdefault(cells, []).append(name)
+    return [[", ".join(names), *cells] for cells, names in found.items()]
+
+
+def _columns() -> list[tuple[str, Column]]:
+    out = []
+    for kind in TYPES:
+        name = kind.name.upper()
+        out.append((name, _column(kind)))
+        if kind.kind is Kind.INTEGER:
+            out.append((f"{name} UNSIGNED", _column(kind, unsigned=True)))
+        if kind.kind is Kind.FLOAT:
+            out.append((f"{name}(M,D)", _column(kind, length=10, scale=3)))
+        if kind.kind is Kind.DATETIME:
+            out[-1] = (f"{name}(4..6)", out[-1][1])
+            out.append((f"{name}(0..3)", replace(out[-1][1], scale=3)))
+        if kind.kind is Kind.BIT:
+            out[-1] = (f"{name}(n)", out[-1][1])
+            out.append((f"{name}(1)", _column(kind, length=1)))
+    return out
+
+
+def _column(kind: TidbType, unsigned: bool = False, length: int | None = None, scale: int | None = None) -> Column:
+    sizes = (length, scale) if length else _SIZES.get(kind.kind, (None, None))
+    elements = ("a",) if kind.kind in (Kind.ENUM, Kind.SET) else ()
+    return Column("v", kind, unsigned, *sizes, elements, nullable=False)
+
+
+def _cell(form: str, column: Column) -> str:
+    return f"{_CARRIERS[form](column)}: {', '.join(_marks(form, column))}"
+
+
+def _marks(form: str, column: Column) -> list[str]:
+    """Numbers of the losses that a type can have in a format; those of one of its forms only are in the notes."""
+    out = []
+    for number, loss in enumerate(LOSSES, 1):
+        if form in loss.to and column.type.kind in loss.kinds and loss.of(column) and loss in OF_TARGET:
+            mark = f"{'error' if loss.error else 'flag' if loss.flag else 'note'} {number}"
+            out.append(f"[{mark}]" if loss.undefined else mark)
+    return out if any(not mark.startswith("[") for mark in out) else ["exact", *out]
+
+
+def _note(number: int, loss: Loss) -> str:
+    formats = "all" if set(loss.to) >= set(WRITTEN) else ", ".join(f"`{name}`" for name in loss.to)
+    code, flag = (f"`{text}`" if text else "" for text in (loss.error, loss.flag))
+    what = f"{loss.what}{' (no definition)' if loss.undefined else ''}"
+    return f"| {number} | {what} | {formats} | {code} | {flag} | {loss.row or ''} |"
+
+
+def _forms() -> list[str]:
+    """The forms that losses name, by the options that make them."""
+    named = sorted({to for loss in LOSSES for to in loss.to if "/" in to})
+    plain = {form: FORMS.get(form.partition("/")[0], {}) for form in named}
+    made = {form: {k: v for k, v in {**FORMS, **MORE_FORMS}[form].items() if plain[form].get(k) != v} for form in named}
+    return [f"`{form}` has " + ", ".join(f"`{k}` {str(v).lower()}" for k, v in made[form].items()) for form in named]
+
+
+# ---------------------------------------------------------------------------------- what a type is on the wire
+def _avro(column: Column) -> str:
+    found = avro_publish.avro_type(column, Options())
+    logical = f" `{found['logicalType']}`" if "logicalType" in found else ""
+    return f"{found['type']}{logical}"
+
+
+def _connect(of: Callable[[Column], tuple[str, str, dict[str, str]]]) -> Callable[[Column], str]:
+    def carrier(column: Column) -> str:
+        connect, semantic = of(column)[:2]
+        return f"{connect} `{semantic.rpartition('.')[2]}`" if semantic else connect
+
+    return carrier
+
+
+def _open(form: str) -> Callable[[Column], str]:
+    """What the encoder writes for a value: a number, text, or one of the two forms of bytes."""
+
+    def carrier(column: Column) -> str:
+        value = _VALUES[column.type.kind] if column.length != 1 else b"\1"
+        table = Table(TableId("d", "t"), (column,))
+        event = RowChange("", table, "c", 1 << 18, None, {"v": value}, (), "UTC", table_version=1)
+        [message] = FORMATS[form].encoder(Context(Registry())).encode(event, ORIGIN)
+        written = json.loads((message.value or b"")[8:])["u"]["v"]["v"]
+        if not isinstance(written, str):
+            return "number"
+        binary = column.type.kind in (Kind.TEXT, Kind.BINARY) and written != value
+        return "text" if not binary else "text (Go's quoting)" if written == "\\x00" else "base64"
+
+    return carrier
+
+
+_CARRIERS: dict[str, Callable[[Column], str]] = {
+    "avro": _avro,
+    "craft": lambda column: "uvarint" if column.unsigned else _CRAFT.get(column.type.kind, "text"),
+    "debezium": _connect(json_publish.connect_type),
+    "debezium-avro": _connect(lambda column: debezium_avro.connect_type(column, Options())),
+    "debezium-mysql": _connect(lambda column: debezium_mysql.connect_type(column, Options())),
+    "open": _open("open"),
+    "open-tiflow": _open("open-tiflow"),
+}

@@ -1,0 +1,149 @@
+"""Format A → event → format B → event is the identity for every pair and every golden case, but for what
+`tests/matrix/losses.py` names: there its flag or its error appears (types.md §4).
+
+A sample of the cases by default; BRIDGE_MATRIX=all runs all cases through all forms.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from schemas.ddl.lexer import Mode
+from schemas.ddl.versions import DdlText, versions
+from schemas.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from schemas.options import Options
+from schemas.table import TableVersion
+from spark_jobs.codec import Side, decode_one, transcode_one
+from spark_jobs.definitions import Definitions
+from tests.matrix.passage import FORMS, MORE_FORMS, Given, Passage, Tally, read_all, source_others, source_rows
+from tests.schemas.test_debezium_mysql import DEFAULTS, MODES, VERSIONS
+from tests.support import connector
+from tests.support.connector import ByName
+from tests.support.golden import Golden, Registry, cases
+
+SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
+WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
+SAMPLE = (
+    "wide.", "pk_types.", "charset.", "defaults.", "names.", "names_ascii.", "names_collision.", "generated.",
+    "evolution.", "no_key.", "partition.", "uk_notnull.", "pk_int.", "large.handlekeyonly",
+)  # fmt: skip
+# A message carries nothing else where these differ: one of them is enough.
+REPEATED = (".batch1", ".lz4", ".snappy", ".build_at_end", ".build_at_end.batch64", ".startts.noold", ".noschema")
+
+
+def chosen(format_: str) -> list[Golden]:
+    found = cases(format_)
+    if WHOLE:
+        return found
+    return [g for g in found if g.name.startswith(SAMPLE) and not (g.name.endswith(REPEATED) and "ext" not in g.name)]
+
+
+EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
+# Formats that have no TiDB ActionType, and those that can't do without (docs/formats.md).
+WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "open", "open-tiflow")
+
+
+@pytest.mark.parametrize("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
+    same = Counter[str]()
+    for golden in cases(source) if WHOLE else chosen(source):
+        registry = Registry()
+        options = Options.of({**EXTENDED, "time_zone": golden.zone})
+        writer = Side(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
+        reader = Side(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
+        for event, origin in source_others(golden):
+            result = transcode_one(Given(event), writer, replace(origin, topic="t"))
+            typed = isinstance(event, Watermark) or (event.ddl_type is not None and event.commit_ts is not None)
+            if result.error is not None:
+                assert (result.error.code, typed, to in NEED_TYPE) == ("INVALID_VALUE", False, True), result.error
+            elif result.skipped:
+                assert isinstance(event, Bootstrap) or to == "debezium-mysql" or (to == "craft" and not typed)
+            else:
+                [seen] = [e for message in result.out for e in reader.decode(message)]
+                same[type(event).__name__] += 1
+                assert type(seen) is type(event)
+                assert seen.commit_ts == event.commit_ts
+                if isinstance(event, DdlEvent) and isinstance(seen, DdlEvent):
+                    assert (seen.db, seen.table, seen.query) == (event.db, event.table, event.query)
+                    assert seen.ddl_type == (None if to in WITHOUT_TYPE else event.ddl_type)
+    assert same or to == "debezium-mysql" or source == "avro"
+
+
+@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str) -> None:
+    tally, wrong = Tally(), list[str]()
+    for golden in chosen(source):
+        passage = Passage(form, golden.zone, golden.definitions if defined else None)
+        for event, origin in source_rows(golden, defined):
+            passage.check(event, origin, tally)
+        wrong += [f"{golden}: {text}" for text in tally.unexplained]
+        tally.unexplained.clear()
+    assert not wrong, f"{len(wrong)} of {source} → {form}:\n" + "\n".join(wrong[:20])
+    assert tally.same or tally.used or tally.refused
+
+
+def ddl_text(golden: Golden) -> Definitions:
+    """A case's tables from the text of its statements, as `--ddl FILE` reads them."""
+    steps = [step for step in golden.meta["steps"] if step["kind"] == "ddl"]
+    texts = [DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], Mode.typed("")) for step in steps]
+    return Definitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
+
+
+@pytest.mark.parametrize("source", ["avro", "debezium", "debezium-avro", "open", "simple", "canal-json"])
+def test_tables_from_ddl_text_do_as_well(source: str) -> None:
+    """The same rows as with the tables that TiDB itself listed, and the same ways through the other formats."""
+    tally = Tally()
+    for golden in chosen(source):
+        tables = ddl_text(golden)
+        side = replace(golden.side(), tables=tables)
+        rows = [(e, origin) for e, origin in read_all(golden, side.decoder()) if isinstance(e, RowChange)]
+        wanted = source_rows(golden, True)
+        assert [_read(event) for event, _ in rows] == [_read(event) for event, _ in wanted]
+        for form in FORMS if WHOLE or golden.name.startswith(("wide.", "defaults.", "pk_types.")) else ():
+            way = Passage(form, golden.zone, tables)
+            for event, origin in rows:
+                way.check(event, origin, tally)
+    assert not tally.unexplained
+    assert tally.same
+
+
+def _read(event: RowChange) -> tuple[object, ...]:
+    return event.op, event.commit_ts, event.table.id, event.key, event.before, event.after, event.flags
+
+
+SETTINGS = [n for n in connector.settings() if WHOLE or n in ("default", "bigint_precise", "edge", "decimal_double")]
+
+
+def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message]]:
+    """The rows of a setting of Debezium's connector, each read with the table it was written from, or without."""
+    stepwise = defined and not setting.startswith(("edge", "ticdc_foo", "unwrap"))
+    tables, out = ByName({}), list[tuple[RowChange, Message]]()
+    options = {**DEFAULTS, **MODES.get(setting, {})}
+    decoder = connector.side(tables=tables if stepwise else None, **options).decoder()
+    for message in connector.json_messages(setting):
+        if stepwise and len(out) < len(VERSIONS):
+            tables.versions = {VERSIONS[len(out)].table.id: VERSIONS[len(out)]}
+        events = decode_one(decoder, message).events
+        out += [(event, message) for event in events if isinstance(event, RowChange)]
+    return out
+
+
+@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:
+    tally, passages, last = Tally(), dict[int, Passage](), Passage(form, "UTC", None)
+    for event, origin in connector_rows(setting, defined):
+        if event.table_version is not None and id(event.table) not in passages:
+            only = Definitions([TableVersion(1, event.table)])
+            passages[id(event.table)] = Passage(form, "UTC", only)
+        passages.get(id(event.table), last).check(event, replace(origin, timestamp=1_800_000_000_000), tally)
+    assert not tally.unexplained
+    assert tally.same or tally.used or tally.refused
