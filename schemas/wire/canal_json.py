@@ -2,7 +2,7 @@
 
 Every value is text. `mysqlType` names each column's type: without content-compatible no length, fraction digits or
 elements, which then come from the table's definition, where there is one. Binary strings are ISO-8859-1 text. The
-commit_ts is there with enable-tidb-extension only.
+commit_ts is there with enable-tidb-extension only. A message may be a Snappy block or an LZ4 frame as a whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.codec import claim_check, json_exact, sql_text
+from schemas.codec import claim_check, inflate, json_exact, sql_text
 from schemas.codec.bounded import Bounded
 from schemas.errors import WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -124,6 +124,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
+        data = inflate.content(data, MAX_MESSAGE)
         found = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=f"not JSON: {error}"[:300]) from error
@@ -133,15 +134,12 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _text(value: Any, what: str) -> str:
-    found = sql_text.text_or_bytes(json_exact.string(value, what))
-    if isinstance(found, bytes):
-        raise ValueError(f"{what} is not UTF-8")
-    return found
+    return json_exact.utf8(value, what)
 
 
 def _column(name: str, told: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
-    found = _TYPE.match(told)
+    found = _TYPE.match(_text(told, "a type"))
     if not found or found[1] not in BY_NAME:
         raise ValueError(f"type {told[:40]!r} is not known")
     kind, inner = BY_NAME[found[1]], found[2]

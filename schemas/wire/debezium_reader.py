@@ -91,7 +91,7 @@ class RowReader:
         op = payload["op"]
         if op not in ("c", "u", "d", "r"):
             raise ValueError(f"op {op!r} is not c, u, d or r")
-        id_ = TableId(json_exact.string(source["db"], "db"), json_exact.string(source["table"], "table"))
+        id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
         before, after = payload.get("before"), payload.get("after")
         shown = before if after is None else after
         if not isinstance(shown, dict) or not isinstance(before, dict | None):
@@ -161,6 +161,8 @@ def _compile(
         )
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in columns)
         table = Table(id_, columns)
+    for name in (text for c in table.columns for text in (c.name, *c.elements)):
+        json_exact.utf8(name, "a name")
     strange = [name for name in keys if name not in table.by_name]
     if strange:
         raise ValueError(f"the key has column {strange[0]!r}, the row does not")
