@@ -106,7 +106,7 @@ class DebeziumMysqlDecoder:
         source = {"db": payload["__db"], "table": payload["__table"]}
         old, new = (row, None) if op == "d" else (None, row)
         flat: dict[str, Any] = {"op": op, "before": old, "after": new}
-        extra = {"flattened": {k: json_exact.python(v) for k, v in payload.items() if k.startswith("__")}}
+        extra = {"flattened": json_exact.python({k: v for k, v in payload.items() if k.startswith("__")})}
         return self._rows.read(Change(flat, source, ("flat", token), schema, keys), None, extra)
 
     # ------------------------------------------------------------------------------ bytes → payload
