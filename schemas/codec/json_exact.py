@@ -45,7 +45,7 @@ def _shared(text: str) -> Number:
     return found
 
 
-# (ordinary, sparing) decoders: a Number takes 96 bytes, for 2 bytes of text at worst. Sharing costs a sixth of the time.
+# (ordinary, sparing) decoders: a Number takes 96 bytes, of 2 bytes of text at worst. Sharing takes a sixth more time.
 _OBJECTS = _decoder(_object, Number), _decoder(_object, _shared)
 _PAIRS = _decoder(tuple, Number), _decoder(tuple, _shared)
 _LONG = 1 << 18

@@ -24,6 +24,7 @@ _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?((?: unsigned| zerofill)*)\Z", re.ASCII | re.DOTALL)
 _NUMBERS = re.compile(r"(\d{1,10})(?:,(\d{1,3}))?\Z", re.ASCII)
 _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
+_MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
@@ -33,7 +34,9 @@ class CanalJsonDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: Bounded[tuple[Any, ...], tuple[Table, TableVersion | None]] = Bounded(10_000)
+        self._tables: Bounded[tuple[Any, ...], tuple[Table, TableVersion | None]] = Bounded(
+            10_000, _MOST_KEPT, lambda known, _: len(known[1])
+        )
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its rows, or a DDL or watermark event. WireError as the error table says."""

@@ -83,7 +83,7 @@ class RowReader:
     def __init__(self, dialect: Dialect, context: Context) -> None:
         self._dialect = dialect
         self._tables = context.tables
-        self._layouts: Bounded[Hashable, _Layout] = Bounded()
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(1024, 8 << 20, _weight)
 
     def read(self, change: Change, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
         """ValueError for what is not a row change; WireError for a column that can't be read."""
@@ -116,6 +116,11 @@ class RowReader:
                 version = None
             self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
         return self._layouts[known]
+
+
+def _weight(known: tuple[Any, ...], layout: _Layout) -> int:
+    """About the characters that a layout was made of: its key holds the schema's text."""
+    return 64 * len(layout.table.columns) + (len(known[1]) if isinstance(known[1], str) else 0)
 
 
 def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:

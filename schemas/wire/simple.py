@@ -29,6 +29,7 @@ _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
 _ANY_TYPE = "a number, text, a date or anything else"
 _AVRO = bytes([simple_avro.FIRST_BYTE])
+_MOST_KEPT = 1_000_000  # columns of all tables together
 _MAX_COLUMNS = 4096  # TiDB's own limit
 
 
@@ -45,8 +46,10 @@ class SimpleDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(10_000)
-        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000)
+        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(
+            10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
+        )
+        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000, _MOST_KEPT, lambda _, t: len(t.columns))
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
