@@ -107,6 +107,9 @@ class CanalJsonDecoder:
         listed = tuple(types.items())
         if not all(isinstance(t, str) for _, t in listed) or not isinstance(keys, list | None):
             raise ValueError("mysqlType or pkNames is not what Canal-JSON has")
+        for name in keys or ():
+            if _text(name, "pkNames") not in types:
+                raise ValueError(f"the key has column {name[:80]!r}, mysqlType does not")
         version = None
         if self._context.tables is not None:
             # Without the extension es, the commit's millisecond, is all that tells the time.
