@@ -1,6 +1,7 @@
 """Random damage to golden messages: what is damaged, how, and how much of it ran.
 
-BRIDGE_FUZZ=N: mutations for each decoder (50,000); BRIDGE_FUZZ_SEED=text: others than these. What ran is printed at the end of the test run.
+BRIDGE_FUZZ=N: mutations for each decoder (50,000); BRIDGE_FUZZ_SEED=text: others than these. What ran is printed at
+the end of the test run.
 """
 
 from __future__ import annotations

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from schemas.codec import inflate
-from schemas.event import Message
-from schemas.wire.base import Decoder
+from schemas.event import Message, RowChange
+from schemas.options import Options
+from schemas.wire.base import BatchEncoder, Decoder
 from schemas.wire.open_protocol.frame import join_key, join_value
-from spark_jobs.codec import decode_one
+from spark_jobs.codec import Side, decode_one
 from tests.support import connector, fuzz
-from tests.support.golden import Golden
+from tests.support.golden import Golden, Registry
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take
@@ -221,9 +222,9 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             yield from _opened(size)
         case "craft":
             for name in ("wide.default", "wide.batch1"):
-                found = [m for m in Golden("craft", name).messages() if m.value] if _is("craft", name) else []
-                for good in found[-2:]:
+                for good in [m for m in Golden("craft", name).messages() if m.value][-2:]:
                     yield from _stretched(good, size, 24)
+            yield from _crafted(size)
         case "avro":
             golden = Golden("avro", "wide.ext1")
             yield from _stretched(_first(golden.messages(), b"\x00"), size, 24)
@@ -234,8 +235,24 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             yield from _stretched(_first(Golden("debezium-avro", "wide.str.ext").messages(), b"\x00"), size, 24)
 
 
-def _is(format_: str, name: str) -> bool:
-    return Golden(format_, name).meta_file.exists()
+def _crafted(size: int) -> Iterator[Hostile]:
+    """Sound messages of as many tiny rows as fit, cut or changed at their size tables; and of one huge value."""
+    golden = Golden("craft", "pk_int.default")
+    rows = [e for e in golden.events(ddl=True) if isinstance(e, RowChange) and e.op == "c"]
+    for kind, name, pattern in (("many rows", "", ""), ("a long text", "v", "a"), ("a wide text", "v", "é\x00")):
+        row = rows[0] if not name else replace(rows[0], after={**(rows[0].after or {}), name: pattern * size})
+        options = Options.of({"max_batch_size": 1 << 16, "max_message_bytes": 4 * size}, time_zone="UTC")
+        encoder = Side("craft", Registry(), options).encoder()  # type: ignore[arg-type]
+        assert isinstance(encoder, BatchEncoder)
+        [value, *_] = (
+            m.value or b"" for m in encoder.encode_rows([row] * (1 if name else 30_000), golden.messages()[0])
+        )
+        message = Message(None, value)
+        yield Hostile(kind, message, ("event",), len(value))
+        for at in (1, 8, len(value) // 2, len(value) - 70_000, len(value) - 40_000, len(value) - 9, len(value) - 2):
+            for pattern_ in (b"\xff\xff\xff\xff\x0f", b"\x00", b"\x7f" * 8):
+                bad = value[:at] + pattern_ + value[at + len(pattern_) :]
+                yield Hostile(f"{kind}, {pattern_.hex()} at {at}", Message(None, bad), _ANY, len(bad))
 
 
 def decoder_of(format_: str) -> Decoder:
