@@ -161,7 +161,10 @@ class BridgeError(Exception):
     def __init__(self, code: str, **fields: Any) -> None:
         self.row = ERRORS[code]
         self.fields = fields
-        super().__init__(self.row.template.format(**fields))
+        text = self.row.template.format(**fields)
+        if not text.isascii():  # names of hostile messages may hold what no output can: half a surrogate pair
+            text = text.encode("utf-8", "backslashreplace").decode()
+        super().__init__(text)
 
     @property
     def code(self) -> str:

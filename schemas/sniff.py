@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.codec import avro as binary
-from schemas.codec import json_exact
+from schemas.codec import inflate, json_exact
 from schemas.event import ms_to_tso
 from schemas.ports import SchemaId
 from schemas.wire.framing import MAX_MESSAGE, unframe
@@ -48,7 +48,20 @@ def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = N
     for first, one in _BY_FIRST_BYTE:
         if value[0] in first:
             return one(key, value, schema_of)
-    return Sniffed(None, f"no format's messages begin with 0x{value[0]:02x}")
+    return _compressed(key, value, schema_of)
+
+
+def _compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+    """A whole message as Snappy block or LZ4 frame: TiCDC's large-message-handle-compression."""
+    try:
+        plain = inflate.content(value, MAX_MESSAGE)
+    except ValueError:
+        plain = b""
+    if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
+        return Sniffed(None, f"no format's messages begin with 0x{value[0]:02x}")
+    found = sniff(key, plain, schema_of)
+    kind = "an LZ4 frame" if value[:4] == inflate.LZ4_MAGIC else "a Snappy block"
+    return Sniffed(found.format, f"{kind}; in it {found.reason}")
 
 
 def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> Sniffed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -55,3 +56,14 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", config=_QUICK)
     yield session
     session.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many damaged messages ran, where any did."""
+    fuzz = sys.modules.get("tests.support.fuzz")
+    ran = sorted(fuzz.RAN.items()) if fuzz else []
+    if ran:
+        terminalreporter.section("damaged messages")
+        for name, count in ran:
+            terminalreporter.line(f"{count:>12,}  {name}")
+        terminalreporter.line(f"{sum(count for _, count in ran):>12,}  in all")

@@ -5,9 +5,8 @@ Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage); readers u
 
 from __future__ import annotations
 
-import json
-
 from schemas import values
+from schemas.codec import json_exact
 from schemas.errors import WireError
 from schemas.ports import ClaimChecks
 
@@ -21,8 +20,9 @@ def fetched(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
         raise WireError("CLAIM_CHECK", uri=uri[:300], details="give a folder that has the file (--claim-check-dir)")
     file = claims.fetch(uri.rpartition("/")[2])
     try:
-        found = json.loads(file)
-        key, value = found.get("key"), found["value"]
-        return None if key is None else values.base64_bytes(key), values.base64_bytes(value)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        found = json_exact.decode(json_exact.document(file))
+        key, value = found.get("key"), json_exact.string(found["value"], "value")
+        key = None if key is None else values.base64_bytes(json_exact.string(key, "key"))
+        return key, values.base64_bytes(value)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise WireError("CLAIM_CHECK", uri=uri[:300], details=f"not a claim-check file: {error}"[:200]) from error

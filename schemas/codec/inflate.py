@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_JSON = (b"{", b" ", b"\t", b"\r", b"\n")
 _LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
 
 
@@ -14,6 +15,22 @@ def _library() -> Any:
     except ImportError as error:
         raise ValueError("it is compressed, and the library cramjam is not installed") from error
     return cramjam
+
+
+def content(data: bytes, most: int) -> bytes:
+    """A JSON document as it is, or what a Snappy block or LZ4 frame holds: `large-message-handle-compression`.
+
+    ValueError for neither, and for more than `most` bytes. A Snappy block can't begin like a JSON object: 0x22 or 0x7d
+    after its length would copy from nowhere.
+    """
+    if data[:2] in (b'{"', b"{}") or not data:
+        return data
+    try:
+        return unlz4(data, most) if data[:4] == LZ4_MAGIC else unsnap(data, most)
+    except ValueError as error:
+        if data[:1] in _JSON:
+            return data
+        raise ValueError(f"neither JSON nor compressed as TiCDC does: {error}") from error
 
 
 def unsnap(data: bytes, most: int) -> bytes:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Callable
 from typing import Any
 
 
@@ -23,9 +26,48 @@ def _constant(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=_constant, strict=True
-)
+def _decoder(hook: Callable[[list[tuple[str, Any]]], Any], number: Callable[[str], Number]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=hook, parse_float=number, parse_int=number, parse_constant=_constant, strict=True
+    )
+
+
+_SHORT: dict[str, Number] = {}
+
+
+def _shared(text: str) -> Number:
+    """A number; of the few (under 2,000) that have at most three characters there is one object each."""
+    if len(text) > 3:
+        return Number(text)
+    found = _SHORT.get(text)
+    if found is None:
+        found = _SHORT[text] = Number(text)
+    return found
+
+
+# (ordinary, sparing) decoders: a Number takes 96 bytes, of 2 bytes of text at worst. Sharing takes a sixth more time.
+_OBJECTS = _decoder(_object, Number), _decoder(_object, _shared)
+_PAIRS = _decoder(tuple, Number), _decoder(tuple, _shared)
+_LONG = 1 << 18
+_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_CONTAINER, _ROOM = 192, 16 << 20
+
+
+def _of(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: str, start: int) -> json.JSONDecoder:
+    """The decoder for a text. ValueError for a long one of so many lists and objects that memory would not hold them.
+
+    An object takes up to 200 bytes, a list 100: beyond 16 for a byte of text the bound of docs/reliability.md is lost.
+    TiCDC's longest documents are values; they have a handful of objects a column at most.
+    """
+    if len(text) - start <= _LONG:
+        return decoders[0]
+    most = (len(text) * 16 + _ROOM) // _CONTAINER
+    if text.count("[") + text.count("{") > most:
+        outside = _STRINGS.sub("", text)
+        found = outside.count("[") + outside.count("{")
+        if found > most:
+            raise ValueError(f"{found} lists and objects in {len(text)} characters")
+    return decoders[1]
 
 
 def decode(text: str) -> Any:
@@ -39,7 +81,7 @@ def decode(text: str) -> Any:
 def decode_from(text: str, start: int) -> tuple[Any, int]:
     """The JSON value that starts at character `start`, and where it ends. ValueError as `decode`."""
     try:
-        return _DECODER.raw_decode(text, start)
+        return _of(_OBJECTS, text, start).raw_decode(text, start)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -50,21 +92,32 @@ def document(data: bytes) -> str:
     ValueError where the JSON itself escapes a lone surrogate: no bytes stand for that.
     """
     text = data.decode("utf-8", "surrogateescape")
-    if "\\u" in text and "\\ud" in text.lower() and _surrogates(decode(data.decode("utf-8", "replace"))):
-        raise ValueError("a string holds half a surrogate pair")
+    if "\\u" in text and _HALF.search(text):
+        try:
+            lone = _surrogates(decode(data.decode("utf-8", "replace")))
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        if lone:
+            raise ValueError("a string holds half a surrogate pair")
     return text
+
+
+_HALF = re.compile(r"\\u[dD]")
 
 
 def _surrogates(value: Any) -> bool:
     if isinstance(value, str):
-        return any("\ud800" <= char <= "\udfff" for char in value)
+        return not value.isascii() and not _encodes(value)
     if isinstance(value, dict):
         return any(_surrogates(k) or _surrogates(v) for k, v in value.items())
     return isinstance(value, list) and any(map(_surrogates, value))
 
 
 def python(value: Any) -> Any:
-    """A decoded document with ordinary numbers: int where there is no fraction, else float. ValueError: too deep."""
+    """A decoded document with ordinary numbers: int where there is no fraction, else float.
+
+    ValueError: too deep, a number that a double can't hold, text that is not UTF-8.
+    """
     try:
         return _python(value)
     except RecursionError:
@@ -73,12 +126,17 @@ def python(value: Any) -> Any:
 
 def _python(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _python(v) for k, v in value.items()}
+        return {utf8(k, "a key"): _python(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_python(v) for v in value]
     if isinstance(value, Number):
-        return int(value) if value.removeprefix("-").isdigit() and len(value) < 1000 else float(value)
-    return value
+        if value.removeprefix("-").isdigit() and len(value) < 1000:
+            return int(value)
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(f"{value[:40]} is no number that a double can hold")
+        return number
+    return utf8(value, "a string") if isinstance(value, str) else value
 
 
 def dump(value: Any) -> str:
@@ -112,15 +170,26 @@ def string(value: Any, what: str) -> str:
     return value
 
 
-_PAIRS = json.JSONDecoder(
-    object_pairs_hook=tuple, parse_float=Number, parse_int=Number, parse_constant=_constant, strict=True
-)
+def utf8(value: Any, what: str) -> str:
+    """A JSON string that is UTF-8: a name or a statement. ValueError."""
+    found = string(value, what)
+    if not found.isascii() and not _encodes(found):
+        raise ValueError(f"{what} is not UTF-8")
+    return found
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def decode_pairs(text: str) -> Any:
     """As `decode`, objects as tuples of (key, value) in their order, with keys that stand twice."""
     try:
-        value, end = _PAIRS.raw_decode(text)
+        value, end = _of(_PAIRS, text, 0).raw_decode(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
     if end != len(text):

@@ -226,7 +226,7 @@ def _out_of_band(value: bytes) -> Event:
         return Watermark("avro", commit_ts)
     try:
         ddl = json_exact.decode(json_exact.document(value[1:]))
-        db, table, query = (json_exact.string(ddl[name], name) for name in ("schema", "table", "query"))
+        db, table, query = (json_exact.utf8(ddl[name], name) for name in ("schema", "table", "query"))
         commit_ts, kind = (json_exact.integer(ddl[name], name) for name in ("commitTs", "type"))
         return DdlEvent("avro", db, table, commit_ts, kind, query)
     except (ValueError, KeyError, TypeError) as error:

@@ -2,7 +2,7 @@
 
 Every value is text. `mysqlType` names each column's type: without content-compatible no length, fraction digits or
 elements, which then come from the table's definition, where there is one. Binary strings are ISO-8859-1 text. The
-commit_ts is there with enable-tidb-extension only.
+commit_ts is there with enable-tidb-extension only. A message may be a Snappy block or an LZ4 frame as a whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.codec import claim_check, json_exact, sql_text
+from schemas.codec import claim_check, inflate, json_exact, sql_text
 from schemas.codec.bounded import Bounded
 from schemas.errors import WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -24,6 +24,7 @@ _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?((?: unsigned| zerofill)*)\Z", re.ASCII | re.DOTALL)
 _NUMBERS = re.compile(r"(\d{1,10})(?:,(\d{1,3}))?\Z", re.ASCII)
 _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
+_MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
@@ -33,7 +34,9 @@ class CanalJsonDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: Bounded[tuple[Any, ...], tuple[Table, TableVersion | None]] = Bounded(10_000)
+        self._tables: Bounded[tuple[Any, ...], tuple[Table, TableVersion | None]] = Bounded(
+            10_000, _MOST_KEPT, lambda known, _: len(known[1])
+        )
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its rows, or a DDL or watermark event. WireError as the error table says."""
@@ -104,6 +107,9 @@ class CanalJsonDecoder:
         listed = tuple(types.items())
         if not all(isinstance(t, str) for _, t in listed) or not isinstance(keys, list | None):
             raise ValueError("mysqlType or pkNames is not what Canal-JSON has")
+        for name in keys or ():
+            if _text(name, "pkNames") not in types:
+                raise ValueError(f"the key has column {name[:80]!r}, mysqlType does not")
         version = None
         if self._context.tables is not None:
             # Without the extension es, the commit's millisecond, is all that tells the time.
@@ -124,6 +130,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
+        data = inflate.content(data, MAX_MESSAGE)
         found = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=f"not JSON: {error}"[:300]) from error
@@ -133,15 +140,12 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _text(value: Any, what: str) -> str:
-    found = sql_text.text_or_bytes(json_exact.string(value, what))
-    if isinstance(found, bytes):
-        raise ValueError(f"{what} is not UTF-8")
-    return found
+    return json_exact.utf8(value, what)
 
 
 def _column(name: str, told: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
-    found = _TYPE.match(told)
+    found = _TYPE.match(_text(told, "a type"))
     if not found or found[1] not in BY_NAME:
         raise ValueError(f"type {told[:40]!r} is not known")
     kind, inner = BY_NAME[found[1]], found[2]

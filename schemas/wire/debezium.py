@@ -32,7 +32,7 @@ class DebeziumDecoder:
 
     def __init__(self, context: Context) -> None:
         self._rows = RowReader(fields.ticdc("debezium"), context)
-        self._schemas: Bounded[str, dict[str, Any] | None] = Bounded()
+        self._schemas: Bounded[str, dict[str, Any] | None] = Bounded(1024, 8 << 20, lambda text, _: len(text))
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError MALFORMED, EMPTY_RECORD, TOO_LARGE."""

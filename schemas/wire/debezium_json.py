@@ -1,10 +1,10 @@
-"""TiCDC's Debezium messages as JSON: `{"payload":…,"schema":…}`, payload first."""
+"""TiCDC's Debezium messages as JSON: `{"payload":…,"schema":…}`, payload first; as a whole maybe compressed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from schemas.codec import json_exact
+from schemas.codec import inflate, json_exact
 from schemas.errors import WireError
 from schemas.wire.framing import MAX_MESSAGE
 
@@ -25,12 +25,13 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
-        text = json_exact.document(data)
+        text = json_exact.document(inflate.content(data, MAX_MESSAGE))
         payload, rest = None, ""
         if text.startswith(_PAYLOAD + "{"):
             payload, end = json_exact.decode_from(text, len(_PAYLOAD))
             rest = text[end:]
         if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
+            payload = None  # it may be large
             whole = json_exact.decode(text)
             payload, schema = whole["payload"], whole.get("schema")
             rest = "}" if schema is None else f"{_SCHEMA}{json_exact.dump(schema)}}}"

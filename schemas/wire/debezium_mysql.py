@@ -85,7 +85,7 @@ class DebeziumMysqlDecoder:
             if payload.get(name) is not None:
                 extra[name] = json_exact.python(payload[name])
         if payload["op"] == "t":
-            db, table = json_exact.string(source["db"], "db"), json_exact.string(source["table"], "table")
+            db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {_quoted(db)}.{_quoted(table)}"
             return DdlEvent(NAME, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
         return self._rows.read(Change(payload, source, token, schema, keys), commit_ts, extra)
@@ -106,7 +106,7 @@ class DebeziumMysqlDecoder:
         source = {"db": payload["__db"], "table": payload["__table"]}
         old, new = (row, None) if op == "d" else (None, row)
         flat: dict[str, Any] = {"op": op, "before": old, "after": new}
-        extra = {"flattened": {k: json_exact.python(v) for k, v in payload.items() if k.startswith("__")}}
+        extra = {"flattened": json_exact.python({k: v for k, v in payload.items() if k.startswith("__")})}
         return self._rows.read(Change(flat, source, ("flat", token), schema, keys), None, extra)
 
     # ------------------------------------------------------------------------------ bytes → payload
@@ -198,12 +198,12 @@ def _quoted(name: str) -> str:
 
 def _ddl(payload: dict[str, Any]) -> DdlEvent:
     source, changes = payload["source"], json_exact.python(payload.get("tableChanges"))
-    db = json_exact.string(payload.get("databaseName") or "", "databaseName")
+    db = json_exact.utf8(payload.get("databaseName") or "", "databaseName")
     table = source.get("table") or _table_of(changes)
     extra = {"tableChanges": changes, "source": json_exact.python(source)}
     extra |= {k: json_exact.python(payload[k]) for k in ("ts_ms",) if k in payload}
-    query = json_exact.string(payload["ddl"], "ddl")
-    return DdlEvent(NAME, db, json_exact.string(table, "table"), commit_ts_of_source(source), None, query, extra)
+    query = json_exact.utf8(payload["ddl"], "ddl")
+    return DdlEvent(NAME, db, json_exact.utf8(table, "table"), commit_ts_of_source(source), None, query, extra)
 
 
 def _table_of(changes: Any) -> str:

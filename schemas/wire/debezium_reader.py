@@ -83,7 +83,7 @@ class RowReader:
     def __init__(self, dialect: Dialect, context: Context) -> None:
         self._dialect = dialect
         self._tables = context.tables
-        self._layouts: Bounded[Hashable, _Layout] = Bounded()
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(1024, 8 << 20, _weight)
 
     def read(self, change: Change, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
         """ValueError for what is not a row change; WireError for a column that can't be read."""
@@ -91,7 +91,7 @@ class RowReader:
         op = payload["op"]
         if op not in ("c", "u", "d", "r"):
             raise ValueError(f"op {op!r} is not c, u, d or r")
-        id_ = TableId(json_exact.string(source["db"], "db"), json_exact.string(source["table"], "table"))
+        id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
         before, after = payload.get("before"), payload.get("after")
         shown = before if after is None else after
         if not isinstance(shown, dict) or not isinstance(before, dict | None):
@@ -116,6 +116,11 @@ class RowReader:
                 version = None
             self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
         return self._layouts[known]
+
+
+def _weight(known: tuple[Any, ...], layout: _Layout) -> int:
+    """About the characters that a layout was made of: its key holds the schema's text."""
+    return 64 * len(layout.table.columns) + (len(known[1]) if isinstance(known[1], str) else 0)
 
 
 def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
@@ -161,6 +166,8 @@ def _compile(
         )
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in columns)
         table = Table(id_, columns)
+    for name in (text for c in table.columns for text in (c.name, *c.elements)):
+        json_exact.utf8(name, "a name")
     strange = [name for name in keys if name not in table.by_name]
     if strange:
         raise ValueError(f"the key has column {strange[0]!r}, the row does not")

@@ -49,8 +49,8 @@ def _ddl(
     format_: str, payload: dict[str, Any], source: dict[str, Any], commit_ts: int | None, extra: dict[str, Any]
 ) -> DdlEvent:
     extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
-    db, query = json_exact.string(payload["databaseName"], "databaseName"), json_exact.string(payload["ddl"], "ddl")
-    return DdlEvent(format_, db, json_exact.string(source["table"], "table"), commit_ts, None, query, extra)
+    db, query = json_exact.utf8(payload["databaseName"], "databaseName"), json_exact.utf8(payload["ddl"], "ddl")
+    return DdlEvent(format_, db, json_exact.utf8(source["table"], "table"), commit_ts, None, query, extra)
 
 
 def _extra(payload: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _extra(payload: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
     if "start_ts" in source:
         extra["start_ts"] = json_exact.integer(source["start_ts"], "start_ts")
     if source.get("cluster_id", "default") != "default":
-        extra["cluster_id"] = json_exact.string(source["cluster_id"], "cluster_id")
+        extra["cluster_id"] = json_exact.utf8(source["cluster_id"], "cluster_id")
     return extra
 
 

@@ -234,7 +234,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
     plain = _ESCAPED.sub(r"\1", text)
     if text == plain or plain not in column.elements:
-        return text, ""
+        return utf8_or_bytes(text), ""
     # Values read from the binlog are escaped as the list is, those of a snapshot are not (types.md §1).
     return (text, "enum_escape_unknown") if text in column.elements else (plain, "")
 
@@ -242,7 +242,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
 def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, list):
         return f"[{','.join(values.float_text(values.as_float32(float(_number(v)))) for v in value)}]", ""
-    return _text(value), ""
+    return utf8_or_bytes(_text(value)), ""
 
 
 def _number(value: Any) -> str:

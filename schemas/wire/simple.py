@@ -3,7 +3,7 @@
 
 Rows name their table's schema by version; the schema itself comes before them, in a BOOTSTRAP or DDL message of the
 same stream. Where there is a definition of the table (--ddl), it is taken instead. A row with neither has its values
-as they are, flagged `untyped`.
+as they are, flagged `untyped`. A message may be a Snappy block or an LZ4 frame as a whole.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from schemas import values
-from schemas.codec import claim_check, json_exact, sql_text
+from schemas.codec import claim_check, inflate, json_exact, sql_text
 from schemas.codec.bounded import Bounded
 from schemas.errors import WireError
 from schemas.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
@@ -28,6 +28,8 @@ from schemas.wire.simple_table import table_of, text, truth, whole
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
 _ANY_TYPE = "a number, text, a date or anything else"
+_AVRO = bytes([simple_avro.FIRST_BYTE])
+_MOST_KEPT = 1_000_000  # columns of all tables together
 _MAX_COLUMNS = 4096  # TiDB's own limit
 
 
@@ -44,15 +46,16 @@ class SimpleDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(10_000)
-        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000)
+        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(
+            10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
+        )
+        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000, _MOST_KEPT, lambda _, t: len(t.columns))
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="the value is null: Simple sends no such message")
-        body, replaced = parse(message.value)
-        avro = message.value[0] == simple_avro.FIRST_BYTE
+        body, replaced, avro = parse(message.value)
         try:
             location = body.get("claimCheckLocation")
             if location:
@@ -65,7 +68,7 @@ class SimpleDecoder:
             raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
 
     def _fetched(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = parse(claim_check.fetched(self._context.claims, location)[1])
+        body, replaced, _ = parse(claim_check.fetched(self._context.claims, location)[1])
         if body.get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -155,23 +158,25 @@ class SimpleDecoder:
         return _Known(made, known.table_version)
 
 
-def parse(data: bytes) -> tuple[dict[str, Any], bool]:
-    """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8). WireError.
+def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
+    """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8, whether it is Avro). WireError.
 
     Go's JSON writer escapes the U+FFFD that it puts in the place of such bytes; one that was there is not escaped.
     """
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
-    if data[:1] == bytes([simple_avro.FIRST_BYTE]):
-        return simple_avro.read(data), False
     try:
+        # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
+        data = data if data[:1] == _AVRO else inflate.content(data, MAX_MESSAGE)
+        if data[:1] == _AVRO:
+            return simple_avro.read(data), False, True
         found = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         details = f"neither JSON nor Simple's Avro: {error}"
         raise WireError("MALFORMED", where="value", details=details[:300]) from error
     if not isinstance(found, dict):
         raise WireError("MALFORMED", where="value", details="not a JSON object")
-    return found, b"\\ufffd" in data
+    return found, b"\\ufffd" in data, False
 
 
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:

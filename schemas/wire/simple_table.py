@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from schemas import values
-from schemas.codec.json_exact import Number, integer, string
+from schemas.codec.json_exact import Number, integer, string, utf8
 from schemas.table import Column, Index, Table, TableId, Value
 from schemas.types import BY_NAME, Kind
 
@@ -44,14 +44,7 @@ def whole(value: Any, what: str) -> int:
     return value if type(value) is int else integer(value, what)
 
 
-def text(value: Any, what: str) -> str:
-    """Text that is UTF-8 (names, statements). ValueError."""
-    found = string(value, what)
-    try:
-        found.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{what} is not UTF-8") from None
-    return found
+text = utf8
 
 
 def truth(value: Any, what: str) -> bool:

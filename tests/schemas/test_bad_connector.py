@@ -1,6 +1,6 @@
 """Damaged and hostile messages of Debezium's MySQL connector (as test_bad_input.py): WireError, or an event; no more.
 
-BRIDGE_FUZZ=N: mutations per two forms (20,000); there are five.
+There are five forms of them; tests/support/fuzz.py says how much runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from schemas.wire.base import Decoder
 from schemas.wire.connect import document
 from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.lookup import FileSchemas, Registered
-from tests.schemas import test_bad_input as bad
 from tests.schemas.test_debezium_mysql import DEFAULTS, VERSIONS
-from tests.support import connector
+from tests.support import connector, fuzz
 from tests.support.connector import ByName
 from tests.support.golden import Golden, Registry
 
@@ -45,7 +44,7 @@ FORMS: dict[str, tuple[Callable[[str], list[Message]], Callable[[str], Side]]] =
 SETTINGS = ("default", "time_connect", "decimal_string", "unwrap", "edge", "skipped_none", "source_type")
 
 
-def _small(messages: list[Message], most: int = bad.SMALL) -> list[Message]:
+def _small(messages: list[Message], most: int = fuzz.SMALL) -> list[Message]:
     return [m for m in messages if m.value and len(m.value) <= most]
 
 
@@ -58,58 +57,54 @@ def test_truncation_at_every_byte(form: str, name: str) -> None:
     if not rows:
         pytest.skip("no row of at most 4 KiB")
     message = max(rows, key=lambda m: len(m.value or b""))
-    whole = bad._lines(decoder, message)
+    whole = fuzz.lines(decoder, message)
+    fuzz.RAN["cuts, debezium-mysql"] += len(message.value or b"") + len(message.key or b"")
     for cut in range(len(message.value or b"")):
         result = decode_one(decoder, replace(message, value=(message.value or b"")[:cut]))
         assert result.error is not None, cut
     for cut in range(len(message.key or b"")):
         result = decode_one(decoder, replace(message, key=(message.key or b"")[:cut]))
         assert result.error is not None, cut
-    assert bad._lines(decoder, message) == whole
+    assert fuzz.lines(decoder, message) == whole
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_random_mutations(form: str) -> None:
-    rng = random.Random(f"connector {form} 20261121")
+    rng = random.Random(f"connector {form} {fuzz.SEED}")
     read, side = FORMS[form]
-    outcomes = {"error": 0, "event": 0}
-    for name in SETTINGS:
-        decoder, messages = side(name).decoder(), _small(read(name), 16384)
-        good = next(m for m in messages if decode_one(decoder, m).events)
-        whole = bad._lines(decoder, good)
-        values, keys = [m.value for m in messages if m.value], [m.key for m in messages if m.key]
-        for number in range(bad.MUTATIONS // 2 // len(SETTINGS)):
-            message = rng.choice(messages)
-            if message.key and rng.random() < 0.2:
-                damaged = replace(message, key=bad._mutate(rng, message.key, keys))
-            else:
-                damaged = replace(message, value=bad._mutate(rng, message.value or b"", values))
-            lines = bad._lines(decoder, damaged)
-            outcomes["error" if lines and lines[0].startswith('{"kind": "error"') else "event"] += 1
-            if number % 50 == 0:
-                assert bad._lines(decoder, good) == whole
-    assert min(outcomes.values()) > bad.MUTATIONS // 200
+    with fuzz.counted("mutations, debezium-mysql") as ran:
+        for name in SETTINGS:
+            decoder, messages = side(name).decoder(), _small(read(name), 16384)
+            good = next(m for m in messages if decode_one(decoder, m).events)
+            whole = fuzz.lines(decoder, good)
+            values, keys = [m.value for m in messages if m.value], [m.key for m in messages if m.key]
+            for number in range(fuzz.MUTATIONS // len(FORMS) // len(SETTINGS) + 1):
+                printed = fuzz.lines(decoder, fuzz.damaged(rng, rng.choice(messages), values, keys))
+                ran["error" if fuzz.is_error(printed) else "event"] += 1
+                if number % 50 == 0:
+                    assert fuzz.lines(decoder, good) == whole
+    assert min(ran["error"], ran["event"]) > ran.total() // 200
 
 
 @pytest.mark.parametrize("to", [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}], ids=str)
 def test_damaged_rows_through_the_writer(to: dict[str, Any]) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
-    rng = random.Random(f"connector {to} 20261121")
+    rng = random.Random(f"connector {to} {fuzz.SEED}")
     for golden in (Golden("debezium", "wide.ext.schema"), Golden("debezium-avro", "wide.str.ext")):
         registry, decoder = Registry(), golden.side(ddl=True).decoder()
         encoder = Side("debezium-mysql", registry, Options.of(to)).encoder()  # type: ignore[arg-type]
         reading = Side("debezium-mysql", registry, Options.of(READ), golden.definitions)  # type: ignore[arg-type]
         back, messages = reading.decoder(), _small(golden.messages())
         values = [m.value for m in messages if m.value]
-        for _ in range(bad.MUTATIONS // 16):
-            message = rng.choice(messages)
-            damaged = replace(
-                message, value=bad._mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000
-            )
-            result = transcode_one(decoder, encoder, damaged)
-            assert result.error is None or not result.out
-            for written in result.out:
-                assert back.decode(written) or written.value is None
+        with fuzz.counted("mutations, through the writer of debezium-mysql") as ran:
+            for _ in range(fuzz.MUTATIONS // 24):
+                message = rng.choice(messages)
+                value = fuzz.mutate(rng, message.value or b"", values)
+                result = transcode_one(decoder, encoder, replace(message, value=value, timestamp=1_800_000_000_000))
+                ran["error" if result.error else "message"] += 1
+                assert result.error is None or not result.out
+                for written in result.out:
+                    assert back.decode(written) or written.value is None
 
 
 def _good() -> tuple[Decoder, Message, dict[str, Any]]:
@@ -189,7 +184,7 @@ def test_memory_is_bounded(piece: bytes) -> None:
     many = b"[" + piece * ((1 << 20) // len(piece)) + b"1]"
     message = replace(good, value=json.dumps(whole).encode().replace(b'"@@"', many))
     assert decode_one(decoder, message).error is not None
-    assert bad._peak(decoder, message) < (64 << 20) + 32 * len(message.value or b"")
+    assert fuzz.peak(decoder, message) < (64 << 20) + 32 * len(message.value or b"")
 
 
 # ---------------------------------------------------------------------------------- Avro schemas of any kind

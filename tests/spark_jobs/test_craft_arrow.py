@@ -33,7 +33,7 @@ from schemas.wire.craft import CraftDecoder, CraftEncoder, jit
 from schemas.wire.craft.typed import TypedDecoder
 from spark_jobs.craft_arrow import ArrowDecoder, ArrowEncoder, batch_of, batch_schema, warm
 from tests.schemas.rows import Tables, change, column, table
-from tests.schemas.test_bad_input import _mutate
+from tests.support.fuzz import mutate
 from tests.support.golden import ROOT, Golden, Registry, cases
 
 pa: Any = pyarrow
@@ -349,7 +349,7 @@ def fuzz(mutations: int) -> int:
             written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
             sound = [m.value or b"" for m in written]
             for _ in range(max(1, mutations // 6 // 200)):
-                batch = [_mutate(rng, rng.choice(sound), sound) for _ in range(200)]
+                batch = [mutate(rng, rng.choice(sound), sound) for _ in range(200)]
                 taken += check(target, [sound[0], *batch, sound[-1]]) - 2
     return taken
 

@@ -24,6 +24,7 @@ from schemas.wire.open_protocol.columns import Cell, describe
 from schemas.wire.open_protocol.document import Cells, Side, parse, sides
 
 _FAST_AT, _FAST_COLUMNS = (8, 80, 800, 8000, 80000), 300  # compiling a pattern costs as much as some ten rows
+_MOST_KEPT = 1_000_000  # columns of all layouts together
 
 
 class RowKey(NamedTuple):
@@ -79,7 +80,9 @@ class RowReader:
     ) -> None:
         self._format, self._tables, self._zone = format_, tables, zone
         self._varchar_base64, self._op_unknown = varchar_base64, op_unknown
-        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded()
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(
+            1024, _MOST_KEPT, lambda known, _: len(known[2]) + len(known[3])
+        )
         self._seen: Bounded[int, int] = Bounded()
         self._fast: Bounded[tuple[Any, ...], _Fast] = Bounded(256)
 

@@ -1,0 +1,32 @@
+"""Hostile messages of 1 MiB: the CPU seconds of the slowest, per decoder. No message may hang one for a second.
+
+The messages are those of the tests (tests/support/hostile.py), each read in this process by a decoder that has read
+good ones. A message that is more when it is inflated counts as what it is inflated: CPU per MiB of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.figures import Figure, Run
+from schemas.wire import FORMATS
+from tests.support.hostile import MIB, outcomes
+
+MOST_SECONDS = 1.0
+ROUNDS = 3
+
+
+def run(asked: Run) -> Iterator[Figure]:
+    """A figure a format: seconds of the slowest message, the best of a few rounds; the rival is the bound."""
+    for format_ in FORMATS:
+        best: dict[str, float] = {}
+        for number in range(1 if asked.quick else ROUNDS):
+            for one in outcomes(format_, MIB):
+                if one.outcome not in one.expected:
+                    raise RuntimeError(f"{format_}, {one.name}: {one.outcome}, expected {' or '.join(one.expected)}")
+                per_mib = one.cpu / max(1.0, one.size / MIB)
+                best[one.name] = min(best.get(one.name, per_mib), per_mib)
+            asked.say(f"{format_}: {len(best)} messages, round {number + 1}")
+        slowest = max(best, key=lambda name: best[name])
+        note = f"{len(best)} messages; slowest: {slowest}; the rival's value is the bound"
+        yield Figure(f"hostile.{format_}.slowest", best[slowest], "CPU s/MiB", "less", MOST_SECONDS, 1.0, note)
