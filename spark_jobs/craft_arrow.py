@@ -353,7 +353,7 @@ def warm() -> bool:
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
     if not encoder.compiled:
         return False
-    row = {c.name: python_value(c, _SAMPLES.get(c.type.kind, "1")) for c in columns}
+    row = {c.name: python_value(c, SAMPLES.get(c.type.kind, "1")) for c in columns}
     # An old row that is there, one that is not, and a NULL.
     head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
     rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
@@ -362,7 +362,7 @@ def warm() -> bool:
     return True
 
 
-_SAMPLES: dict[Kind, str | bytes] = {
+SAMPLES: dict[Kind, str | bytes] = {
     Kind.BIT: b"\x01",
     Kind.BINARY: b"1",
     Kind.ENUM: "a",

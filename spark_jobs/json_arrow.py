@@ -10,13 +10,17 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.codec.json_batch import Buffers
+from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import TypedColumn, TypedRows
-from schemas.event import MAX_TSO
+from schemas.event import MAX_TSO, Message, RowChange
 from schemas.options import Options
-from schemas.table import Table
+from schemas.table import Column, Table, TableId, TableVersion, Value
+from schemas.types import BY_NAME, Kind
+from schemas.wire import format_named
+from schemas.wire.base import Context, OneTable
 from schemas.wire.debezium_typed import DebeziumTypedDecoder
 from schemas.wire.open_protocol.typed import OpenTypedDecoder
-from spark_jobs.craft_arrow import batch_of_typed, bytes_of
+from spark_jobs.craft_arrow import SAMPLES, batch_of_typed, bytes_of
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
@@ -82,3 +86,34 @@ def _real(typed: TypedColumn) -> TypedColumn:
     found = np.frombuffer(numbers.buffers()[1], np.float64)[numbers.offset : numbers.offset + len(numbers)]
     form = "double" if typed.form == "real" else "float"
     return TypedColumn(typed.column, form, found, typed.valid)
+
+
+# ---------------------------------------------------------------------------------------------- compiling
+def warm() -> bool:
+    """Compiles the kernels or loads them from the cache (`schemas.codec.jit`): once in a driver or an image.
+
+    Workers then find them. Out: False without numba, where there is nothing to compile.
+    """
+    if not COMPILED:
+        return False
+    columns = [
+        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
+        for kind in BY_NAME.values()
+    ]
+    columns += [
+        Column("id", BY_NAME["int"], unsigned=True, handle_key=True),
+        Column("bit1", BY_NAME["bit"], length=1),
+        Column("preset", BY_NAME["int"], has_default=True, default="7"),
+        Column("long decimal", BY_NAME["decimal"], length=65, scale=2),
+    ]
+    table = Table(TableId("a", "b"), tuple(columns))
+    source = OneTable(TableVersion(0, table))
+    row: dict[str, Value] = {c.name: SAMPLES.get(c.type.kind, "1") for c in columns}
+    row |= {"bit": b"\0\1", "long decimal": None}
+    for name in _DECODERS:
+        encoder = format_named(name).encoder(Context(source, None, Options.of({"on_lossy": "flag"})))
+        change = RowChange("made", table, "u", 1 << 60, row, row, ("id",), "UTC")
+        messages = encoder.encode(change, Message(None, None))
+        values, keys = ([getattr(m, part) for m in messages] for part in ("value", "key"))
+        ArrowJsonDecoder(name, table).decode(pa.array(values, pa.binary()), pa.array(keys, pa.binary()))
+    return True
