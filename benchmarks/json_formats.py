@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from benchmarks.craft import changes, check_read, timed
@@ -80,11 +81,11 @@ def run(run: Run) -> Iterator[Figure]:
         plain = (PythonDebezium if format_ == "debezium" else PythonOpen)(table)
         batches, left = fast.decode(*arrays)
         check_read(pa.Table.from_batches(batches), plain.decode(keys, texts), left)
-        ours = timed(lambda fast=fast, arrays=arrays: fast.decode(*arrays), rounds) / count * 1e6
-        theirs = timed(lambda p=plain, k=keys, t=texts: p.decode(k, t), rounds) / count * 1e6
+        ours = timed(partial(fast.decode, *arrays), rounds) / count * 1e6
+        theirs = timed(partial(plain.decode, keys, texts), rounds) / count * 1e6
         yield Figure(f"json.{name}.cpu-vs-python", ours, "us/row", "less", theirs, _TARGET, f"{count} rows")
         part = messages[: max(1, len(messages) // 10)]
         source = OneTable(TableVersion(0, table))
         reader = wire.format_named(format_).decoder(Context(source, source))
-        cost = timed(lambda r=reader, p=part: [r.decode(m) for m in p], 1) / (count * len(part) / len(messages)) * 1e6
+        cost = timed(partial(list, map(reader.decode, part)), 1) / (count * len(part) / len(messages)) * 1e6
         yield Figure(f"json.{name}.cpu-vs-events", ours, "us/row", "less", cost, None, "events in plain form")

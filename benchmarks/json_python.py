@@ -36,7 +36,7 @@ def _integer(low: int, high: int, wraps: bool) -> Read:
             number += 1 << 64
         if not low <= number <= high:
             raise ValueError("out of range")
-        return number
+        return int(number)
 
     return read
 
@@ -232,7 +232,7 @@ def _open_reader(column: Column) -> Read:
         def index(number: Any) -> str:
             if number < 0:
                 raise ValueError("no element")
-            return names[number]
+            return str(names[number])
 
         return index
     if kind is Kind.SET:

@@ -15,11 +15,13 @@ from typing import Any, Protocol
 from schemas.codec.json_columns import Cell, Span, typed
 from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import MAX_BATCH, Decoded, TypedRows, frozen
+from schemas.errors import WireError
 from schemas.event import RowChange
 from schemas.table import Column
 
 _CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
-_MOST_TEMPLATES, _TRIES = 16, 8  # of a decoder; in a batch, of messages that turn out to be of no use
+_MOST_TEMPLATES = 16  # of a decoder
+_TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
 _MAX_TEXT = 1 << 22
 
 
@@ -46,6 +48,10 @@ class Sample:
     value_places: list[Place]
     side: int
     images: Mapping[str, tuple[bytes, ...]]
+
+
+BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
+"""What a sample of another form than expected raises: it teaches nothing."""
 
 
 class Format(Protocol):
@@ -80,7 +86,10 @@ class BatchDecoder:
 
     def __init__(self, format_: Format, low: int, high: int) -> None:
         self._format, self._low, self._high = format_, low, high
-        self._samples: dict[tuple[Any, ...], None] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._samples: set[tuple[Any, ...]] = set()
         self._images: dict[str, tuple[bytes, ...]] = {}
         self._text = bytearray()
         self._steps: list[tuple[int, int, int]] = []
@@ -98,6 +107,8 @@ class BatchDecoder:
             return decoded
         if max(len(given.keys), len(given.values)) > MAX_BATCH:
             raise ValueError(f"more than {MAX_BATCH} bytes in one batch")
+        if len(self._heads) >= _MOST_TEMPLATES:  # of odd messages perhaps, which must not stand in the way for ever
+            self._forget()
         status = np.zeros(count, np.uint8)
         rows = self._format.rows(given)
         for chunk in self._chunks(given, rows, status, learning=True):
@@ -112,21 +123,23 @@ class BatchDecoder:
         from schemas.codec import kernel_json as kernel
 
         width = len(self._format.columns)
-        _, sizes = np.unique(rows[:, 0], return_counts=True)
-        # Room for any message, and for no more rows than there are.
-        room = min(max(_CELLS // max(width, 1), 1024, int(sizes.max(initial=0))), len(rows))
+        room = max(_CELLS // max(width, 1), 1024)
+        _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
+        rows = rows[sizes[back] <= room]  # a message of more rows is left
+        room = min(room, len(rows))
         cells = [np.empty((2 * width, room), np.int32) for _ in range(2)]
         scanned = _given(kernel, given, rows)
         taken, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
-        at, tries = 0, _TRIES if learning else 0
+        at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
             found = kernel.Found(*cells, *(np.empty(room, np.int64) for _ in range(4)))
             start, count, unknown = at, 0, 0
             while unknown >= 0:
-                count, at, unknown = kernel.scan(scanned, at, count, tries > 0, self._planned(), found, taken, last)
+                count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._planned(), found, taken, last)
                 if unknown >= 0 and not self._learn(given, rows[unknown]):
-                    tries -= 1
+                    misses += 1
                     at = int(np.searchsorted(rows[:, 0], rows[at, 0], "right"))
+                    learn_from = at + ((1 << misses - _TRIES) if misses > _TRIES else 0)
             if not count:
                 continue
             bad = np.zeros(count, np.uint8)
@@ -176,7 +189,7 @@ class BatchDecoder:
         known = (sample.key is None, sample.side, *map(tuple, parts))
         if known in self._samples:
             return False
-        self._samples[known] = None
+        self._samples.add(known)
         for name, images in sample.images.items():
             self._images[name] = tuple(dict.fromkeys((*self._images.get(name, ()), *images)))
         bounds = [len(self._steps)]

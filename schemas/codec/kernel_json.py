@@ -68,11 +68,11 @@ class Found(NamedTuple):
 
 
 @jit
-def scan(given: Given, at: int, rows: int, learning: bool, plan: Plan, found: Found, taken: Array, last: Array) -> Any:
+def scan(given: Given, at: int, rows: int, learn_from: int, plan: Plan, found: Found, taken: Array, last: Array) -> Any:
     """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
 
-    Stops where there is no room for a message's rows, and when `learning` at a row that matches no template: then the
-    next given row is the first of its message. taken: by given row, 1 where its message was taken.
+    Stops where there is no room for a message's rows, and from given row `learn_from` on at a row that matches no
+    template: then the next given row is the first of its message. taken: by given row, 1 where its message was taken.
     """
     total, room = given.message.shape[0], found.message.shape[0]
     while at < total:
@@ -90,7 +90,7 @@ def scan(given: Given, at: int, rows: int, learning: bool, plan: Plan, found: Fo
             at += 1
         if unknown >= 0:
             rows = first
-            if learning:
+            if start >= learn_from:
                 return rows, start, unknown
         else:
             taken[start:at] = 1
@@ -282,8 +282,8 @@ def frames(
 ) -> int:
     """The Open Protocol's frames: a version and (length, body) pairs, value bodies matched by position.
 
-    out: (message, key first, key last, value first, value last) by row, or nothing where it has no rows: then they
-    are counted. Messages in another frame have none. Out: how many rows.
+    out: (message, key first, key last, value first, value last) by row, as far as it has room. Messages in another
+    frame have none. Out: how many rows.
     """
     rows = 0
     for m in range(key_first.shape[0]):
@@ -296,7 +296,7 @@ def frames(
             key, value = _length(keys, at, end - at), _length(values, to, close - to)
             sound = 0 <= key <= end - at - 8 and 0 <= value <= close - to - 8
             if sound:
-                if out.shape[0]:
+                if rows < out.shape[0]:
                     out[rows, 0], out[rows, 1], out[rows, 2] = m, at + 8, at + 8 + key
                     out[rows, 3], out[rows, 4] = to + 8, to + 8 + value
                 at, to = at + 8 + key, to + 8 + value

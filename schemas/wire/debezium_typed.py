@@ -11,11 +11,10 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_exact, json_spans
-from schemas.codec.json_batch import BatchDecoder, Buffers, Place, Sample, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import ANY, COMMIT, COUNT
 from schemas.codec.typed import Decoded, is_decimal128
-from schemas.errors import WireError
 from schemas.event import MAX_TSO, Message
 from schemas.options import Options
 from schemas.publish import debezium as publish
@@ -106,7 +105,7 @@ class _Format:
                 side,
                 images,
             )
-        except (WireError, ValueError):
+        except BROKEN:
             return None
 
     def _places(self, text: str) -> Iterator[Place]:

@@ -11,11 +11,10 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_spans
-from schemas.codec.json_batch import BatchDecoder, Buffers, Place, Sample, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import COMMIT, COUNT, PARTITION
 from schemas.codec.typed import Decoded, is_decimal128
-from schemas.errors import WireError
 from schemas.event import MAX_TSO, Message
 from schemas.options import Options
 from schemas.table import Column, Table, TableVersion
@@ -116,7 +115,7 @@ class _Format:
             side = (row.after is not None) + 2 * (row.before is not None)
             key_text, text = key.decode(), value.decode()
             return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side, {})
-        except (WireError, ValueError):
+        except BROKEN:
             return None
 
     def _places(self, text: str) -> Iterator[Place]:
