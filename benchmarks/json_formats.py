@@ -23,7 +23,7 @@ from schemas.wire.base import Context, OneTable
 ROWS, QUICK_ROWS = 50_000, 10_000
 _ROUNDS = 5
 _TARGET = 3.0
-_CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("debezium-schema", "debezium", {"on_lossy": "flag"}),
     ("debezium-noschema", "debezium", {"on_lossy": "flag", "debezium_disable_schema": True}),
     ("open", "open", {"max_batch_size": 16}),
@@ -72,7 +72,7 @@ def run(run: Run) -> Iterator[Figure]:
     started = time.process_time()
     warm()
     yield Figure("json.warm", time.process_time() - started, "s", "less", note="compiled, or from the cache")
-    for name, format_, options in _CASES:
+    for name, format_, options in CASES:
         run.say(f"{name}: {count:,} updates of 20 columns")
         messages = encoded(format_, options, events, table)
         keys, texts = [m.key or b"" for m in messages], [m.value or b"" for m in messages]

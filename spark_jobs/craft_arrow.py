@@ -37,7 +37,8 @@ _ARROW = {
     "string": pa.string(),
     "binary": pa.binary(),
 }
-_OPS: tuple[Op, ...] = ("r", "c", "d", "u")  # by side: 1 new only, 2 old only, 3 both
+# By side: 1 new only, 2 old only, 3 both, 5 new only of an update (Craft can't tell it from an insert).
+_OPS: tuple[Op, ...] = ("r", "c", "d", "u", "u", "u")
 
 
 def arrow_type(column: Column) -> Any:

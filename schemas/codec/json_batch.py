@@ -19,6 +19,7 @@ from schemas.errors import WireError
 from schemas.event import RowChange
 from schemas.table import Column
 
+_OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
 _CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _MOST_TEMPLATES = 16  # of a decoder
 _TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
@@ -249,5 +250,9 @@ def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: in
     whole = all(side is None or side.keys() == names for side in (row.before, row.after))
     if row.flags or row.key_only or not whole or row.commit_ts is None or not low <= row.commit_ts <= high:
         return None
-    side = (row.after is not None) + 2 * (row.before is not None)
-    return row if {"c": 1, "d": 2, "u": 3}.get(row.op) == side else None
+    return row if _OPS.get(side_of(row)) == row.op else None
+
+
+def side_of(row: RowChange) -> int:
+    """Which sides a row has, as `TypedRows.side` says it."""
+    return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

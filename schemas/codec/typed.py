@@ -27,7 +27,9 @@ class TypedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Rows in message order. message: its index in the batch. side: 1 new only (c), 2 old only (d), 3 both (u).
+    """Rows in message order. message: its index in the batch.
+
+    side: 1 new only (c), 2 old only (d), 3 both (u), 5 new only of an update (u).
 
     key_only: a delete of which the message has its key alone. after, before: the columns of the table.
     """

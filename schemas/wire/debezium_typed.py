@@ -1,7 +1,7 @@
 """TiCDC Debezium JSON in batches: typed columns of one table's rows (`schemas.codec.json_batch`).
 
-Taken are rows with old and new values as their op asks for, in full. Left are DDL and watermarks, updates without old
-values, other tables, and what `DebeziumDecoder` flags: DECIMAL of more than 15 digits, NULL that may be a default.
+Taken are rows with all columns. Left are DDL and watermarks, rows with a part of their columns, other tables, and what
+`DebeziumDecoder` flags: DECIMAL of more than 15 digits, NULL that may be a default, dates that may be zero.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_exact, json_spans
-from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, side_of, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import ANY, COMMIT, COUNT
 from schemas.codec.typed import Decoded, is_decimal128
@@ -95,16 +95,8 @@ class _Format:
                 return None
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))
-            side = (row.after is not None) + 2 * (row.before is not None)
             key_text = None if key is None else key.decode()
-            return Sample(
-                key_text,
-                list(_key(key_text or "")),
-                text,
-                sorted(self._places(text), key=lambda p: p.start),
-                side,
-                images,
-            )
+            return Sample(key_text, list(_key(key_text or "")), text, list(self._places(text)), side_of(row), images)
         except BROKEN:
             return None
 

@@ -65,7 +65,11 @@ def check(
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "debezium": tuple(
         {"on_lossy": "flag", **more}
-        for more in ({}, {"debezium_disable_schema": True}, {"enable_tidb_extension": True, "cluster_id": 'é"x'})
+        for more in (
+            {},
+            {"debezium_disable_schema": True, "no_old_value": True},
+            {"enable_tidb_extension": True, "cluster_id": 'é"x'},
+        )
     ),
     "open": ({"max_batch_size": 1}, {"max_batch_size": 16}),
     "open-tiflow": ({"max_batch_size": 5},),

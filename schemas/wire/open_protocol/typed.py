@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_spans
-from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, side_of, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import COMMIT, COUNT, PARTITION
 from schemas.codec.typed import Decoded, is_decimal128
@@ -112,9 +112,8 @@ class _Format:
             row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
             if row is None or row.table.id != self._table.id:
                 return None
-            side = (row.after is not None) + 2 * (row.before is not None)
             key_text, text = key.decode(), value.decode()
-            return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side, {})
+            return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
         except BROKEN:
             return None
 
