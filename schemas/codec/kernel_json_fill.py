@@ -92,7 +92,7 @@ def fill_booleans(data: Array, places: Array, lengths: Array, rows: int, out: Ar
 def fill_reals(
     data: Array, places: Array, lengths: Array, rows: int, top: int, offsets: Array, out: Array, bad: Array
 ) -> int:
-    """Numbers as text, one after another. Those of many digits, or below 10^-top or from 10^top on, are bad."""
+    """Numbers as text, one after another. Bad: more than 40 characters, or not `_moderate`."""
     to = 0
     for row in range(rows):
         offsets[row] = to
