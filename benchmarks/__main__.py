@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import craft, ddl, hostile, rows, sizes, spark_avro
+from benchmarks import craft, ddl, hostile, json_formats, rows, sizes, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -27,6 +27,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),
+    Benchmark("json", "JSON formats, 20 columns: typed batches against json.loads and Python", json_formats.run),
     Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
 )
 _EPILOG = """\

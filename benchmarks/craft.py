@@ -16,27 +16,14 @@ from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
 from schemas.event import Message, Row, RowChange
 from schemas.options import Options
-from schemas.table import Table, TableId, TableVersion
-from schemas.wire.base import Context
+from schemas.table import Table, TableVersion
+from schemas.wire.base import Context, OneTable
 from schemas.wire.craft import CraftDecoder, CraftEncoder
 
 ROWS, QUICK_ROWS = 100_000, 20_000
 _ROUNDS = 5
 _DISTINCT = 20_000  # rows made; more rows are these again
 _READ, _WRITE = 12.0, 10.0
-
-
-class OneTable:
-    """A TableSource of one version."""
-
-    def __init__(self, table: Table) -> None:
-        self._version = TableVersion(0, table)
-
-    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        return self._version if table == self._version.table.id else None
-
-    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        return None
 
 
 def changes(count: int) -> tuple[Table, list[RowChange]]:
@@ -55,7 +42,7 @@ def changes(count: int) -> tuple[Table, list[RowChange]]:
     return table, (found * -(-count // len(found)))[:count]
 
 
-def _timed(work: Callable[[], Any], rounds: int) -> float:
+def timed(work: Callable[[], Any], rounds: int) -> float:
     """CPU seconds of a run, the median."""
     spent = []
     for _ in range(rounds):
@@ -88,20 +75,20 @@ def run(run: Run) -> Iterator[Figure]:
     array = pa.array(messages, pa.binary())
     fast, plain = ArrowDecoder(table), PythonDecoder(table)
     batches, left = fast.decode(array)
-    _check_read(pa.Table.from_batches(batches), plain.decode(messages), left)
+    check_read(pa.Table.from_batches(batches), plain.decode(messages), left)
     run.say("decoding")
-    ours = _timed(lambda: fast.decode(array), rounds) / count * 1e6
-    theirs = _timed(lambda: plain.decode(messages), rounds) / count * 1e6
+    ours = timed(lambda: fast.decode(array), rounds) / count * 1e6
+    theirs = timed(lambda: plain.decode(messages), rounds) / count * 1e6
     yield Figure("craft.decode.cpu-vs-python", ours, "us/row", "less", theirs, _READ, f"{count} rows")
-    exact = CraftDecoder(Context(made.wide().schemas, OneTable(table), Options()))
-    events_ = _timed(lambda: [exact.decode(Message(None, m)) for m in messages], 1) / count * 1e6
+    exact = CraftDecoder(Context(made.wide().schemas, OneTable(TableVersion(0, table)), Options()))
+    events_ = timed(lambda: [exact.decode(Message(None, m)) for m in messages], 1) / count * 1e6
     yield Figure("craft.decode.cpu-vs-events", ours, "us/row", "less", events_, None, "events in plain form")
     yield from _encoding(table, ArrowEncoder(table, Options()), pa.Table.from_batches(batches), messages, rounds, run)
-    cost = _timed(lambda: reference.encode_rows(events, origin), 1) / count * 1e6
+    cost = timed(lambda: reference.encode_rows(events, origin), 1) / count * 1e6
     yield Figure("craft.encode.events.cpu", cost, "us/row", "less", note="from events in plain form")
 
 
-def _check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
+def check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
     if left:
         raise RuntimeError(f"{len(left)} messages were left to Python")
     for name in ("op", "commit_ts"):
@@ -127,7 +114,7 @@ def _encoding(
     if [m for part in parts for m in fast.encode(part)[0].to_pylist()] != messages:
         raise RuntimeError("the kernels write other bytes")
     run.say("encoding")
-    ours = _timed(lambda: [fast.encode(part) for part in parts], rounds) / len(typed) * 1e6
-    theirs = _timed(lambda: [plain.encode(batch) for batch in batches], rounds) / len(typed) * 1e6
+    ours = timed(lambda: [fast.encode(part) for part in parts], rounds) / len(typed) * 1e6
+    theirs = timed(lambda: [plain.encode(batch) for batch in batches], rounds) / len(typed) * 1e6
     note = "from typed values, conversion included"
     yield Figure("craft.encode.cpu-vs-python", ours, "us/row", "less", theirs, _WRITE, note)

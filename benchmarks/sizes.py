@@ -6,16 +6,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks.craft import OneTable, changes
+from benchmarks.craft import changes
 from benchmarks.figures import Figure, Run
 from schemas.errors import WireError
 from schemas.event import Message, RowChange
 from schemas.options import Options
 from schemas.ports import SchemaId
-from schemas.table import Column, Table, TableId
+from schemas.table import Column, Table, TableId, TableVersion
 from schemas.types import BY_NAME
 from schemas.wire import FORMATS
-from schemas.wire.base import BatchEncoder, Context
+from schemas.wire.base import BatchEncoder, Context, OneTable
 
 # Sizes of the classic encoder with FLOAT in its eight bytes (reference craft.md §5, §9).
 _CLASSIC = {"documents-1-row": 301, "documents-4-rows": 997}
@@ -74,7 +74,7 @@ def cases() -> dict[str, list[RowChange]]:
 def sizes(format_: str, rows: Sequence[RowChange]) -> tuple[int, int]:
     """(bytes of keys and values, the same by zlib) of the rows as one batch, or a message each."""
     options = Options.of({"enable_tidb_extension": True, "avro_include_before_value": True, "on_lossy": "flag"})
-    encoder = FORMATS[format_].encoder(Context(Ids(), OneTable(rows[0].table), options))
+    encoder = FORMATS[format_].encoder(Context(Ids(), OneTable(TableVersion(0, rows[0].table)), options))
     copies = [replace(row, flags=[], extra=dict(row.extra), table_version=1) for row in rows]
     origin = Message(None, None, "topic", 0, 0, 1_600_000_000_000)
     if isinstance(encoder, BatchEncoder):

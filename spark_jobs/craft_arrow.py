@@ -14,13 +14,14 @@ import pyarrow
 import pyarrow.compute
 
 from schemas import values
+from schemas.codec.typed import TypedColumn, TypedRows, frozen
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Op, RowChange
 from schemas.options import Options
 from schemas.table import Column, Table, TableId
 from schemas.types import BY_NAME, Kind
 from schemas.wire.craft.columns import set_mask
-from schemas.wire.craft.typed import TypedColumn, TypedDecoder, TypedRows, frozen
+from schemas.wire.craft.typed import TypedDecoder
 from schemas.wire.craft.typed_write import TypedEncoder
 from spark_jobs.columns import python_value, spark_type
 
@@ -36,7 +37,8 @@ _ARROW = {
     "string": pa.string(),
     "binary": pa.binary(),
 }
-_OPS: tuple[Op, ...] = ("r", "c", "d", "u")  # by side: 1 new only, 2 old only, 3 both
+# By side: 1 new only, 2 old only, 3 both, 5 new only of an update (Craft can't tell it from an insert).
+_OPS: tuple[Op, ...] = ("r", "c", "d", "u", "u", "u")
 
 
 def arrow_type(column: Column) -> Any:
@@ -72,21 +74,22 @@ class ArrowDecoder:
 
         Left are messages with anything but rows of this table in its present shape, and those that are wrong.
         """
-        data, offsets = _bytes_of(messages.fill_null(b"") if messages.null_count else messages)
+        data, offsets = bytes_of(messages.fill_null(b"") if messages.null_count else messages)
         starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
         decoded = self._typed.decode(data, starts, ends)
-        return [self.batch(rows) for rows in decoded.chunks], decoded.left
+        return [batch_of_typed(rows, self.columns) for rows in decoded.chunks], decoded.left
 
-    def batch(self, rows: TypedRows) -> Any:
-        """Typed columns → a batch, mostly without a copy."""
-        sides = []
-        for bit, typed in ((2, rows.before), (1, rows.after)):
-            absent = pa.array((rows.side & bit) == 0)
-            fields = list(row_type(self.columns))
-            sides.append(pa.StructArray.from_arrays([_array(c) for c in typed], fields=fields, mask=absent))
-        ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
-        arrays = [pa.array(rows.message), ops, pa.array(rows.commit_ts), pa.array(rows.partition)]
-        return pa.RecordBatch.from_arrays([*arrays, pa.array(rows.key_only), *sides], schema=batch_schema(self.columns))
+
+def batch_of_typed(rows: TypedRows, columns: Sequence[Column]) -> Any:
+    """Typed columns → a batch, mostly without a copy."""
+    sides = []
+    for bit, typed in ((2, rows.before), (1, rows.after)):
+        absent = pa.array((rows.side & bit) == 0)
+        fields = list(row_type(columns))
+        sides.append(pa.StructArray.from_arrays([_array(c) for c in typed], fields=fields, mask=absent))
+    ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
+    arrays = [pa.array(rows.message), ops, pa.array(rows.commit_ts), pa.array(rows.partition)]
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(rows.key_only), *sides], schema=batch_schema(columns))
 
 
 def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column]) -> Any:
@@ -96,7 +99,7 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
         rows["message"].append(message)
         rows["op"].append(event.op)
         rows["commit_ts"].append(event.commit_ts)
-        rows["partition"].append(event.extra.get("partition", -1))
+        rows["partition"].append(event.extra.get("partition", event.extra.get("ptn", -1)))
         rows["key_only"].append(event.key_only)
         for side, row in (("before", event.before), ("after", event.after)):
             shown = None if row is None else {c.name: python_value(c, row.get(c.name)) for c in columns}
@@ -104,7 +107,7 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
     return pa.RecordBatch.from_pydict(rows, schema=batch_schema(columns))
 
 
-def _bytes_of(array: Any) -> tuple[Any, Any]:
+def bytes_of(array: Any) -> tuple[Any, Any]:
     """The bytes of a binary or string array and its offsets, from 0 on; what a null has there is of no account."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -289,14 +292,14 @@ def _read_decimal(column: Column, array: Any, valid: Any) -> TypedColumn:
 
 
 def _read_text(column: Column, array: Any, valid: Any) -> TypedColumn:
-    data, offsets = _bytes_of(array)
+    data, offsets = bytes_of(array)
     return TypedColumn(column, "text", data, valid, offsets)
 
 
 def _read_bits(column: Column, array: Any, valid: Any) -> TypedColumn:
     from schemas.wire.craft import kernel_content
 
-    data, offsets = _bytes_of(array)
+    data, offsets = bytes_of(array)
     out, bad = np.zeros(len(valid), np.uint64), np.zeros(len(valid), np.uint8)
     kernel_content.bits_of(frozen(data), frozen(offsets), out, bad)
     if bad.any():
@@ -351,7 +354,7 @@ def warm() -> bool:
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
     if not encoder.compiled:
         return False
-    row = {c.name: python_value(c, _SAMPLES.get(c.type.kind, "1")) for c in columns}
+    row = {c.name: python_value(c, SAMPLES.get(c.type.kind, "1")) for c in columns}
     # An old row that is there, one that is not, and a NULL.
     head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
     rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
@@ -360,7 +363,7 @@ def warm() -> bool:
     return True
 
 
-_SAMPLES: dict[Kind, str | bytes] = {
+SAMPLES: dict[Kind, str | bytes] = {
     Kind.BIT: b"\x01",
     Kind.BINARY: b"1",
     Kind.ENUM: "a",

@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 from schemas.errors import LossyError, SetupError, WireError
 from schemas.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
 from schemas.options import Options
-from schemas.ports import ClaimChecks, SchemaSource, TableSource
+from schemas.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
+from schemas.table import TableId, TableVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,28 @@ class FieldTrace:
     name: str
     row: int = 0
     value: str = ""
+
+
+class OneTable:
+    """A TableSource of one version; as a SchemaSource it has none (formats in JSON need none to be read)."""
+
+    def __init__(self, version: TableVersion) -> None:
+        self._version = version
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return self._version if table == self._version.table.id else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return None
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a table's definition")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        raise WireError("SCHEMA_NOT_FOUND", subject=subject)
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import craft, rows, sizes, spark_avro
+from benchmarks import craft, json_formats, rows, sizes, spark_avro
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
@@ -117,6 +117,11 @@ def test_craft_rival_and_kernels_give_the_same() -> None:
     """The run checks it: values and bytes are compared before anything counts."""
     figures = list(craft.run(Run(True, 300, lambda _: None)))
     assert [f.name for f in figures if f.target] == ["craft.decode.cpu-vs-python", "craft.encode.cpu-vs-python"]
+
+
+def test_json_rival_and_kernels_give_the_same() -> None:
+    figures = list(json_formats.run(Run(True, 200, lambda _: None)))
+    assert [f.name for f in figures if f.target] == [f"json.{name}.cpu-vs-python" for name, *_ in json_formats.CASES]
 
 
 def test_craft_has_the_classic_encoders_sizes() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from schemas.codec.kernel_text import fits, is_decimal
 from schemas.wire.craft.jit import jit
-from schemas.wire.craft.kernel_fill import fits, is_decimal
 from schemas.wire.craft.kernel_numbers import Array, put, zigzag
 
 _DIVISOR = np.uint64(1_000_000_000)

@@ -76,41 +76,6 @@ def same(data: Array, a: int, b: int, size: int) -> bool:
 
 
 @jit
-def utf8(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF)."""
-    while pos < end:
-        byte = data[pos]
-        pos += 1
-        if byte < 0x80:
-            continue
-        low, high = 0x80, 0xBF
-        if 0xC2 <= byte <= 0xDF:
-            more = 1
-        elif 0xE0 <= byte <= 0xEF:
-            more = 2
-            if byte == 0xE0:
-                low = 0xA0
-            elif byte == 0xED:
-                high = 0x9F
-        elif 0xF0 <= byte <= 0xF4:
-            more = 3
-            if byte == 0xF0:
-                low = 0x90
-            elif byte == 0xF4:
-                high = 0x8F
-        else:
-            return False
-        if end - pos < more:
-            return False
-        for _ in range(more):
-            if data[pos] < low or data[pos] > high:
-                return False
-            low, high = 0x80, 0xBF
-            pos += 1
-    return True
-
-
-@jit
 def put(out: Array, at: int, value: Any) -> int:
     """A uvarint; next position."""
     rest = np.uint64(value)

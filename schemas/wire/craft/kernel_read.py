@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.codec.kernel_text import utf8
 from schemas.wire.craft.jit import jit
-from schemas.wire.craft.kernel_numbers import count_of, deltas, same, unzigzag, utf8, uvarint
+from schemas.wire.craft.kernel_numbers import count_of, deltas, same, unzigzag, uvarint
 
 Array = Any  # numpy arrays: numba knows their types
 TAKEN, LEFT = 1, 0

@@ -7,9 +7,9 @@ that are wrong in any way, are left to it: it says what they are. Without numba 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.codec.typed import MAX_BATCH, Decoded, TypedColumn, TypedRows, frozen, is_decimal128
 from schemas.event import MAX_TSO
 from schemas.table import Column, Table
 from schemas.types import Kind
@@ -20,46 +20,6 @@ from schemas.wire.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
 _CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
-MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
-
-
-@dataclass(frozen=True, slots=True)
-class TypedColumn:
-    """A column of one side of the rows. valid: False for NULL and for a row that lacks this side or column.
-
-    form says what `values` is: int (int64), uint, number, enum, set, bit (uint64: value, index or mask), double and
-    float (float64), decimal (pairs of uint64, low and high, two's complement), text, bytes (uint8 with `offsets`).
-    """
-
-    column: Column
-    form: str
-    values: Any
-    valid: Any
-    offsets: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class TypedRows:
-    """Rows in message order. message: its index in the batch. side: 1 new only (c), 2 old only (d), 3 both (u).
-
-    key_only: a delete of which the message has its key alone. after, before: the columns of the table.
-    """
-
-    message: Any
-    commit_ts: Any
-    partition: Any
-    side: Any
-    key_only: Any
-    after: tuple[TypedColumn, ...]
-    before: tuple[TypedColumn, ...]
-
-
-@dataclass(slots=True)
-class Decoded:
-    """chunks of rows, in order; left: indices of the messages that the decoder in Python has to read."""
-
-    chunks: list[TypedRows] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
 
 
 class TypedDecoder:
@@ -130,13 +90,6 @@ class TypedDecoder:
             index[found.message[:rows]], found.commit_ts[:rows], found.partition[:rows], found.side[:rows], key_only,
             sides[0], sides[1],
         )  # fmt: skip
-
-
-def frozen(array: Any) -> Any:
-    """A view that can't be written: numba compiles anew for arrays that can."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -229,11 +182,6 @@ def _typed(data: Any, column: Column, places: Any, lengths: Any, rows: int, tota
     return TypedColumn(column, form, made, valid, offsets)
 
 
-def is_decimal128(column: Column) -> bool:
-    """Whether a DECIMAL's precision and scale are known and fit 128 bits."""
-    return column.length is not None and column.scale is not None and column.length <= 38
-
-
 _Fill = Callable[[Column, Any, Any, Any, int, Any], Any]
 
 
@@ -293,12 +241,12 @@ def _fill_real(column: Column, data: Any, places: Any, lengths: Any, rows: int, 
 def _fill_decimal(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
     import numpy as np
 
-    from schemas.wire.craft import kernel_fill
+    from schemas.codec.kernel_text import fill_decimals
 
     out = np.empty((rows, 2), np.uint64)
     assert column.length is not None
     assert column.scale is not None
-    kernel_fill.fill_decimals(data, places, lengths, rows, column.length, column.scale, out, bad)
+    fill_decimals(data, places, lengths, rows, column.length, column.scale, out, bad)
     return out
 
 

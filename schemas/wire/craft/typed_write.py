@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from schemas.codec.typed import TypedColumn, TypedRows, frozen
 from schemas.errors import WireError
 from schemas.options import Options
 from schemas.table import Column, Table
@@ -12,7 +13,6 @@ from schemas.types import Kind
 from schemas.wire.craft import columns as craft_columns
 from schemas.wire.craft import jit
 from schemas.wire.craft.primitives import check_utf8
-from schemas.wire.craft.typed import TypedColumn, TypedRows, frozen
 
 _CLOCK = "00:00:00.000000"
 # Characters of a form, and the length of its shortest text.

@@ -30,7 +30,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
     """Compiled reader of a column's values that are not NULL. varchar_base64: as releases of 2020 wrote VARCHAR."""
     kind = column.type.kind
     if kind in (Kind.TEXT, Kind.BINARY):
-        encoded = varchar_base64 or column.type.code in _BLOB_CODES
+        encoded = is_base64(column, varchar_base64)
         if kind is Kind.BINARY:
             return values.base64_bytes if encoded else go_text.unquote
         return _base64_text if encoded else _text
@@ -43,6 +43,11 @@ def reader(column: Column, varchar_base64: bool) -> Read:
     if kind is Kind.BIT:
         return partial(_bit, column.length)
     return _READERS[kind]
+
+
+def is_base64(column: Column, varchar_base64: bool) -> bool:
+    """Whether a character or binary column's values are base64."""
+    return varchar_base64 or column.type.code in _BLOB_CODES
 
 
 def _integer(bits: int, unsigned: bool, either: bool) -> Callable[[str], str]:

@@ -1,0 +1,372 @@
+"""Contents of JSON strings → texts and bytes one after another, for numba.
+
+In: the message bytes, and by row the place and length of what stands between the quotes (below 0: NULL, or not sent).
+A content that is not what the column takes marks its row in `bad`; the decoder in Python says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.codec.kernel_text import Array, is_decimal, utf8
+from schemas.codec.kernels import jit
+
+PLAIN, DATE, DATETIME, TIME, DECIMAL = range(5)  # what fill_shaped looks for
+
+
+@jit
+def room_of(lengths: Array, rows: int) -> int:
+    """Bytes of all contents together: what is made of them is never longer."""
+    total = np.int64(0)
+    for row in range(rows):
+        total += max(lengths[row], 0)
+    return int(total)
+
+
+@jit
+def fill_text(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
+    """UTF-8 text. Not UTF-8, U+FFFD in its escaped form (bytes that were lost) and half a surrogate pair: bad."""
+    to = 0
+    one = np.uint64(1)
+    for row in range(rows):
+        offsets[row] = to
+        if lengths[row] <= 0:
+            continue
+        # Unsigned indices: numba need not look for negative ones, so that the copy is a vector operation.
+        at, first, size = np.uint64(places[row]), np.uint64(to), np.uint64(lengths[row])
+        every, slashes = np.uint8(0), np.uint8(0)
+        i = np.uint64(0)
+        while i < size:
+            byte = data[at + i]
+            out[first + i] = byte
+            every |= byte
+            slashes |= byte == 92
+            i += one
+        end = to + lengths[row]
+        if slashes:
+            end = unescape(data, places[row], places[row] + lengths[row], out, to)
+        if end < 0 or (every >= 128 and not utf8(out, to, end)):
+            bad[row] = 1
+        else:
+            to = end
+    offsets[rows] = to
+    return int(to)
+
+
+@jit
+def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+    r"""Resolves JSON's escapes; out: where the text ends in `out`, -1 for \ufffd, half a pair and what is no escape."""
+    while pos < end:
+        byte = data[pos]
+        pos += 1
+        if byte != 92:
+            out[to] = byte
+            to += 1
+            continue
+        if pos >= end:
+            return -1
+        letter = data[pos]
+        pos += 1
+        if letter == 117:
+            code = _hex4(data, pos, end)
+            pos += 4
+            if 0xD800 <= code < 0xDC00 and end - pos >= 6 and data[pos] == 92 and data[pos + 1] == 117:
+                low = _hex4(data, pos + 2, end)
+                pos += 6
+                if not 0xDC00 <= low < 0xE000:
+                    return -1
+                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+            if code < 0 or code == 0xFFFD or 0xD800 <= code < 0xE000:
+                return -1
+            to = _put_char(code, out, to)
+            continue
+        plain = _escaped(letter)
+        if plain < 0:
+            return -1
+        out[to] = plain
+        to += 1
+    return to
+
+
+@jit
+def _escaped(letter: int) -> int:
+    if letter == 34 or letter == 92 or letter == 47:
+        return int(letter)
+    if letter == 110:
+        return 10
+    if letter == 116:
+        return 9
+    if letter == 114:
+        return 13
+    if letter == 98:
+        return 8
+    return 12 if letter == 102 else -1
+
+
+@jit
+def _put_char(code: int, out: Array, to: int) -> int:
+    """A character as UTF-8: never longer than its escape."""
+    if code < 0x80:
+        out[to] = code
+        return to + 1
+    if code < 0x800:
+        out[to], out[to + 1] = 0xC0 | code >> 6, 0x80 | code & 63
+        return to + 2
+    if code < 0x10000:
+        out[to], out[to + 1], out[to + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 63, 0x80 | code & 63
+        return to + 3
+    out[to], out[to + 1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 63
+    out[to + 2], out[to + 3] = 0x80 | code >> 6 & 63, 0x80 | code & 63
+    return to + 4
+
+
+@jit
+def _hex4(data: Array, pos: int, end: int) -> int:
+    if end - pos < 4:
+        return -1
+    code = 0
+    for i in range(pos, pos + 4):
+        digit = _hex(data[i])
+        if digit < 0:
+            return -1
+        code = code * 16 + digit
+    return code
+
+
+@jit
+def _hex(byte: int) -> int:
+    if 48 <= byte <= 57:
+        return int(byte) - 48
+    if 65 <= byte <= 70:
+        return int(byte) - 55
+    return int(byte) - 87 if 97 <= byte <= 102 else -1
+
+
+# ---------------------------------------------------------------------------------- base64
+@jit
+def _six(byte: int) -> int:
+    if 65 <= byte <= 90:
+        return int(byte) - 65
+    if 97 <= byte <= 122:
+        return int(byte) - 71
+    if 48 <= byte <= 57:
+        return int(byte) + 4
+    if byte == 43:
+        return 62
+    return 63 if byte == 47 else -1
+
+
+@jit
+def unbase64(data: Array, pos: int, size: int, out: Array, to: int) -> int:
+    """Canonical base64 → bytes in `out`; out: where they end, -1 for anything else."""
+    if size & 3:
+        return -1
+    pad = 0
+    if size:
+        pad = (data[pos + size - 1] == 61) + (data[pos + size - 1] == 61 and data[pos + size - 2] == 61)
+    for group in range(size // 4):
+        at = pos + 4 * group
+        last = pad if 4 * group + 4 == size else 0
+        a, b = _six(data[at]), _six(data[at + 1])
+        c = 0 if last == 2 else _six(data[at + 2])
+        d = 0 if last else _six(data[at + 3])
+        if a < 0 or b < 0 or c < 0 or d < 0:
+            return -1
+        bits = a << 18 | b << 12 | c << 6 | d
+        if (last == 1 and bits & 0xFF) or (last == 2 and bits & 0xFFFF):
+            return -1  # bits of no account that are not zero
+        out[to] = bits >> 16
+        if last < 2:
+            out[to + 1] = bits >> 8 & 255
+        if last < 1:
+            out[to + 2] = bits & 255
+        to += 3 - last
+    return to
+
+
+@jit
+def fill_base64(
+    data: Array, places: Array, lengths: Array, rows: int, text: bool, offsets: Array, out: Array, bad: Array
+) -> int:
+    """Base64 of bytes, or of UTF-8 text."""
+    to = 0
+    for row in range(rows):
+        offsets[row] = to
+        if lengths[row] > 0:
+            end = unbase64(data, places[row], lengths[row], out, to)
+            if end < 0 or (text and not utf8(out, to, end)):
+                bad[row] = 1
+            else:
+                to = end
+    offsets[rows] = to
+    return int(to)
+
+
+@jit
+def fill_bits(data: Array, places: Array, lengths: Array, rows: int, size: int, out: Array, bad: Array) -> None:
+    """Base64 of BIT's bytes, low byte first, `size` of them → uint64."""
+    found = np.empty(16, np.uint8)
+    for row in range(rows):
+        out[row] = 0
+        if lengths[row] >= 0:
+            if lengths[row] > 12 or unbase64(data, places[row], lengths[row], found, 0) != size:
+                bad[row] = 1
+                continue
+            bits = np.uint64(0)
+            for i in range(size):
+                bits |= np.uint64(found[i]) << np.uint64(8 * i)
+            out[row] = bits
+
+
+# ---------------------------------------------------------------------------------- strconv.Quote
+@jit
+def fill_unquoted(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
+    r"""Bytes as Go quotes them, in a JSON string. Octal and \u escapes are left to the decoder in Python."""
+    to = 0
+    for row in range(rows):
+        offsets[row] = to
+        if lengths[row] <= 0:
+            continue
+        end = unescape(data, places[row], places[row] + lengths[row], out, to)
+        if end < 0 or not utf8(out, to, end):
+            bad[row] = 1
+            continue
+        end = _unquote(out, to, end)
+        if end < 0:
+            bad[row] = 1
+        else:
+            to = end
+    offsets[rows] = to
+    return int(to)
+
+
+@jit
+def _unquote(out: Array, first: int, end: int) -> int:
+    """In its place: bytes are never longer than their escapes. Out: where they end, or -1."""
+    pos, to = first, first
+    while pos < end:
+        byte = out[pos]
+        pos += 1
+        if byte == 34 or byte == 10:
+            return -1
+        if byte != 92:
+            out[to] = byte
+            to += 1
+            continue
+        if pos >= end:
+            return -1
+        letter = out[pos]
+        pos += 1
+        if letter == 120:
+            if end - pos < 2:
+                return -1
+            high, low = _hex(out[pos]), _hex(out[pos + 1])
+            if high < 0 or low < 0:
+                return -1
+            out[to] = high << 4 | low
+            pos += 2
+        elif letter == 97:
+            out[to] = 7
+        elif letter == 118:
+            out[to] = 11
+        elif letter == 47 or _escaped(letter) < 0:
+            return -1
+        else:
+            out[to] = _escaped(letter)
+        to += 1
+    return to
+
+
+# ---------------------------------------------------------------------------------- dates, times, decimals as text
+@jit
+def shaped(data: Array, pos: int, end: int, shape: Array, size: int) -> bool:
+    """Whether data[pos:pos+size] looks like `shape`, in which 0 stands for a digit."""
+    if end - pos < size:
+        return False
+    for i in range(size):
+        if shape[i] == 48:
+            if not 48 <= data[pos + i] <= 57:
+                return False
+        elif data[pos + i] != shape[i]:
+            return False
+    return True
+
+
+@jit
+def fraction(data: Array, pos: int, end: int) -> bool:
+    """Whether data[pos:end] is nothing, or a point and one to six digits."""
+    if pos == end:
+        return True
+    if data[pos] != 46 or not 2 <= end - pos <= 7:
+        return False
+    digits = 0
+    for i in range(pos + 1, end):
+        digits += 48 <= data[i] <= 57
+    return bool(digits == end - pos - 1)
+
+
+@jit
+def _is(check: int, data: Array, pos: int, end: int, shape: Array) -> bool:
+    if check == DATE:
+        return bool(end - pos == 10 and shaped(data, pos, end, shape, 10))
+    if check == DATETIME:
+        return bool(shaped(data, pos, end, shape, 19) and fraction(data, pos + 19, end))
+    if check == DECIMAL:
+        return bool(is_decimal(data, pos, end))
+    if pos < end and data[pos] == 45:
+        pos += 1
+    if end - pos >= 9 and data[pos + 2] != 58:  # three digits of hours
+        if not 48 <= data[pos] <= 57:
+            return False
+        pos += 1
+    return bool(shaped(data, pos, end, shape[11:], 8) and fraction(data, pos + 8, end))
+
+
+@jit
+def fill_shaped(
+    data: Array,
+    places: Array,
+    lengths: Array,
+    rows: int,
+    check: int,
+    shape: Array,
+    offsets: Array,
+    out: Array,
+    bad: Array,
+) -> int:
+    """DATE, DATETIME, TIME or DECIMAL as text of that form; shape: "0000-00-00 00:00:00"."""
+    to = 0
+    for row in range(rows):
+        offsets[row] = to
+        if lengths[row] < 0:
+            continue
+        if not _is(check, data, places[row], places[row] + lengths[row], shape):
+            bad[row] = 1
+            continue
+        for i in range(lengths[row]):
+            out[to + i] = data[places[row] + i]
+        to += lengths[row]
+    offsets[rows] = to
+    return int(to)
+
+
+@jit
+def mark_images(
+    data: Array, places: Array, lengths: Array, rows: int, images: Array, image_ends: Array, bad: Array
+) -> None:
+    """Marks rows whose content is one of some images: what stands for NULL or a default alike."""
+    for row in range(rows):
+        if lengths[row] < 0:
+            continue
+        first = 0
+        for k in range(image_ends.shape[0]):
+            if image_ends[k] - first == lengths[row]:
+                same = True
+                for i in range(lengths[row]):
+                    same = same and data[places[row] + i] == images[first + i]
+                if same:
+                    bad[row] = 1
+            first = image_ends[k]
+        for i in range(places[row], places[row] + lengths[row]):
+            if data[i] == 92:  # an escape: it may be one of them in another spelling
+                bad[row] = 1

@@ -1,0 +1,97 @@
+"""Typed batches from JSON held to the formats' own decoders, and rows to do it with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow
+
+from benchmarks.json_formats import short
+from schemas.errors import WireError
+from schemas.event import MAX_TSO, Message, RowChange
+from schemas.table import Table, TableVersion
+from schemas.wire import format_named
+from schemas.wire.base import Context, Decoder, OneTable
+from spark_jobs.craft_arrow import batch_of, batch_schema
+from spark_jobs.json_arrow import ArrowJsonDecoder
+from tests.schemas.rows import column, table
+from tests.spark_jobs.test_craft_arrow import COLUMNS, wide_rows
+
+pa: Any = pyarrow
+FORMATS = ("debezium", "open", "open-tiflow")
+
+
+def by_python(reader: Decoder, of: Table, message: Message) -> list[RowChange] | None:
+    """The rows, where the format's decoder finds nothing but sound rows of this table; else None."""
+    try:
+        events = reader.decode(message)
+    except WireError:
+        return None
+    rows = [e for e in events if isinstance(e, RowChange) and e.table.id == of.id and not e.flags]
+    return rows if len(rows) == len(events) else None
+
+
+def check(
+    format_: str,
+    of: Table,
+    messages: Sequence[Message],
+    low: int = 0,
+    high: int = MAX_TSO,
+    decoder: ArrowJsonDecoder | None = None,
+) -> int:
+    """Decodes all at once: what is taken is what Python says, in order. Out: how many messages were taken."""
+    decoder = decoder or ArrowJsonDecoder(format_, of, None, low, high)
+    arrays = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
+    batches, left = decoder.decode(*arrays)
+    taken = sorted(set(range(len(messages))) - set(left))
+    source = OneTable(TableVersion(0, of))
+    reader = format_named(format_).decoder(Context(source, source))
+    wanted: list[tuple[int, RowChange]] = []
+    for index in taken:
+        rows = by_python(reader, of, messages[index])
+        assert rows, f"message {index} was taken: {messages[index]}"
+        assert all(row.commit_ts is not None and low <= row.commit_ts <= high for row in rows)
+        wanted += [(index, row) for row in rows]
+    found = pa.Table.from_batches(batches, schema=batch_schema(decoder.columns))
+    expected = pa.Table.from_batches([batch_of(wanted, decoder.columns)])
+    if not found.equals(expected):  # NaN is never there, so equal means equal
+        assert found.to_pylist() == expected.to_pylist()
+        raise AssertionError("the same values in another form")
+    return len(taken)
+
+
+SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "debezium": tuple(
+        {"on_lossy": "flag", **more}
+        for more in (
+            {},
+            {"debezium_disable_schema": True, "no_old_value": True},
+            {"enable_tidb_extension": True, "cluster_id": 'é"x'},
+        )
+    ),
+    "open": ({"max_batch_size": 1}, {"max_batch_size": 16}),
+    "open-tiflow": ({"max_batch_size": 5},),
+}
+
+
+def wide(count: int) -> tuple[Table, list[RowChange]]:
+    """Rows of 20 columns with old and new values, inserts and deletes among them."""
+    of, rows = wide_rows(count)
+    for row in rows[::7]:
+        if row.after is not None:
+            row.op, row.before = "c", None
+    return of, [replace(r, format="made", before=short(r.before, of), after=short(r.after, of)) for r in rows]
+
+
+SPAN = table(
+    *(c for c, _ in COLUMNS),
+    column("float", "float"),
+    column("bit1", "bit", length=1),
+    column("varbinary", "varbinary"),
+    column("micros", "datetime", scale=6),
+    column("preset", "int", has_default=True, default="7"),
+    column("word", "varchar", has_default=True, default="a"),
+    column("must", "date", nullable=False),
+)
