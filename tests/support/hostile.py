@@ -245,7 +245,7 @@ def _crafted(size: int) -> Iterator[Hostile]:
         encoder = Side("craft", Registry(), options).encoder()  # type: ignore[arg-type]
         assert isinstance(encoder, BatchEncoder)
         [value, *_] = (
-            m.value or b"" for m in encoder.encode_rows([row] * (1 if name else 30_000), golden.messages()[0])
+            m.value or b"" for m in encoder.encode_rows([row] * (1 if name else 42_000), golden.messages()[0])
         )
         message = Message(None, value)
         yield Hostile(kind, message, ("event",), len(value))
