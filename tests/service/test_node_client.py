@@ -105,24 +105,38 @@ def _job(confluent: Any) -> dict[str, Any]:
     ride = ProtobufSerializer(_ride(), confluent, rules)
     return {
         "avro": {
-            **{"schema": ORDER, "wider": WIDER, "narrower": NARROWER, "value": ORDER_VALUE},
+            "schema": ORDER,
+            "wider": WIDER,
+            "narrower": NARROWER,
+            "value": ORDER_VALUE,
             "subject": "node-orders-value",
             "written": _text(AvroSerializer(confluent, ORDER)(ORDER_VALUE, _context("orders"))),
         },
         "named": {"schema": ORDER, "value": ORDER_VALUE},
         "avroReferring": {
-            **{"part": POINT, "partSubject": "node-point", "name": "geo.Point", "whole": SHAPE, "value": SHAPE_VALUE},
+            "part": POINT,
+            "partSubject": "node-point",
+            "name": "geo.Point",
+            "whole": SHAPE,
+            "value": SHAPE_VALUE,
             "subject": "node-shapes-value",
             "written": _text(AvroSerializer(confluent, shape)(SHAPE_VALUE, _context("shapes"))),
         },
         "json": {
-            **{"part": GPS, "partSubject": "node-gps", "name": "gps.json", "whole": STOP, "value": STOP_VALUE},
+            "part": GPS,
+            "partSubject": "node-gps",
+            "name": "gps.json",
+            "whole": STOP,
+            "value": STOP_VALUE,
             "subject": "node-stops-value",
             "written": _text(JSONSerializer(stop, confluent)(STOP_VALUE, _context("stops"))),
         },
         "protobuf": {
-            **{"part": PLACE, "partSubject": "node-place", "name": "fleet/place.proto", "whole": RIDE},
-            **{"value": RIDE_VALUE},
+            "part": PLACE,
+            "partSubject": "node-place",
+            "name": "fleet/place.proto",
+            "whole": RIDE,
+            "value": RIDE_VALUE,
             "subject": "node-rides-value",
             "written": _text(ride(_ride()(**RIDE_VALUE), _context("rides"))),
         },
@@ -219,7 +233,9 @@ def test_protobuf(run: Run) -> None:
 def test_refusals(run: Run) -> None:
     saw = run.saw["missing"]
     assert {name: refused["status"] for name, refused in saw.items()} == {
-        **{"id": 404, "subject": 404, "version": 404},
+        "id": 404,
+        "subject": 404,
+        "version": 404,
         "invalid": 422,
     }
     for name, path in (
