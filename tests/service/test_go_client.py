@@ -223,7 +223,7 @@ def test_what_is_there_at_the_end(saw: dict[str, Any], confluent: Any) -> None:
 def test_serdes(saw: dict[str, Any], confluent: Any) -> None:
     assert saw["own"] == saw["written"] == {"avro": VALUE, "json": VALUE, "protobuf": {"km": KM}}
     messages = {name: base64.b64decode(message) for name, message in saw["messages"].items()}
-    confluent.clear_caches()  # Python's cache gives the text it sent where its reader asks for a descriptor
+    confluent.clear_caches()  # its cache gives a text where its reader of Protobuf asks for a descriptor
     assert AvroDeserializer(confluent)(messages["avro"], _context("avro")) == VALUE
     read_json = JSONDeserializer(None, schema_registry_client=confluent)
     assert read_json(messages["json"], _context("json")) == VALUE
