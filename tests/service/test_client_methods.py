@@ -152,7 +152,7 @@ CALLS: dict[str, list[Call]] = {
         call(["address", "customer", "gone", "old", "orders", "trips"], deleted=True),
         call(["old", "orders"], subject_prefix="o"),
         call(["customer", "old"], offset=1, limit=2),
-        # The client sends `deleted_only`, which no registry knows.
+        # The client sends `deleted_only` where the API has `deletedOnly`: no effect.
         call(["address", "customer", "old", "orders", "trips"], deleted_only=True),
     ],
     "delete_subject": [
