@@ -1,4 +1,4 @@
-"""The clients people use, over HTTP, against the real server."""
+"""Python's client and its serdes over HTTP against the real server; its methods one by one: test_client_methods.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import fastavro
 import pytest
 from confluent_kafka.schema_registry import (
     ConfigCompatibilityLevel,
-    Metadata,
-    MetadataProperties,
-    MetadataTags,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
@@ -208,24 +205,6 @@ def test_what_is_stored_is_valid_avro(client: Client) -> None:
     stored: str = client.get("/schemas/ids/1").json["schema"]
     parsed: Any = fastavro.parse_schema(json.loads(stored))
     assert parsed["name"] == "shop.order"
-
-
-def test_the_other_methods(confluent: Any) -> None:
-    """What remains of the client's methods; associations can only be asked for."""
-    metadata = Metadata(MetadataTags({}), MetadataProperties({"owner": "me"}), [])
-    schema = Schema(ORDER, "AVRO", metadata=metadata)
-    full = confluent.register_schema_full_response("orders", schema)
-    assert (full.schema_id, full.version, full.guid) == (1, 1, confluent.get_latest_version("orders").guid)
-    assert confluent.get_schema_by_guid(full.guid).schema_str == ORDER_CANONICAL
-    assert confluent.get_version("orders", 1).schema_id == 1
-    assert confluent.get_latest_with_metadata("orders", {"owner": "me"}).version == 1
-    assert [(one.subject, one.version) for one in confluent.get_schema_versions(1)] == [("orders", 1)]
-    assert confluent.get_subjects_by_schema_id(1) == confluent.get_subjects(subject_prefix="ord") == ["orders"]
-    assert confluent.get_referenced_by("orders", 1) == []
-    assert "AVRO" in confluent.get_schema_types()
-    assert confluent.test_compatibility_all_versions("orders", Schema(WIDER, "AVRO"))
-    assert confluent.get_contexts() == ["."]
-    assert confluent.get_associations_by_resource_name("r", "n") == []
 
 
 def test_modes_and_configs(confluent: Any) -> None:
