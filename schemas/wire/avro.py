@@ -125,11 +125,7 @@ class AvroDecoder:
         record = self._newest_record(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
             record = key
-        # The registry's newest schema may be younger than the row: Kafka's time says more, where there is one.
-        version = None
-        if commit_ts is None and message.timestamp is not None and message.timestamp > 0:
-            version = self._version(key, ms_to_tso(message.timestamp))
-        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {}, version)
+        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
         event.key_only = True
         return event
 
@@ -149,14 +145,13 @@ class AvroDecoder:
         schema_id: SchemaId,
         flags: list[str],
         extra: dict[str, Any],
-        version: TableVersion | None = None,
     ) -> RowChange:
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
         strange = [name for name in keys if all(name != c.name for c in record.columns)]
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
-        version = version or self._version(record, commit_ts)
+        version = self._version(record, commit_ts)
         names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual} if version else {}
         if version is not None and all(name in names for name in keys):
             before, after = (

@@ -194,6 +194,8 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(19, "a delete in a table without primary key", ("avro",), "unread", "empty_record", "LOSSY_VALUE"),
     Loss(17, "an update without its old row reads as an insert", BY_NUMBER, "op", "no_before"),
     Loss(18, "a delete of which only the key is known: NULL in the other columns", FAMILY, "filled", "key_only_delete"),
+    Loss(18, "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it", FAMILY,
+         "unread", "key_only_delete"),
     Loss(18, "a delete of which only the key is known, where the old row is asked for", ("avro/before",), "", "",
          "INVALID_VALUE", when=_absent),
     Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op"),
