@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import ddl, rows, spark_avro
+from benchmarks import ddl, registry, rows, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -25,6 +25,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         partial(spark_avro.run, rows.wide()),
     ),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
+    Benchmark("registry", "The registry over HTTP, beside a bare ASGI app, and new schemas that last", registry.run),
 )
 _EPILOG = """\
 output

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api.hot import Answers, Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
@@ -38,4 +39,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
+    answers = Answers()
+    store.listen(answers)
+    app.add_middleware(Hot, answers=answers, store=store, metrics=app.state.metrics, log=settings.access_log)
     return app

@@ -21,6 +21,7 @@ from service.registry.avro.model import (
     Named,
     Node,
     Pending,
+    Primitive,
     Record,
     Union,
 )
@@ -43,6 +44,9 @@ class _Writer:
         self.known = known
 
     def text(self, node: Node, space: str) -> str:
+        if type(node) is Primitive:
+            kind = f'"{node.kind}"'
+            return self.object([f'"type":{kind}', *self.props(node.props)]) if node.props else kind
         match node:
             case Union():
                 return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
@@ -58,8 +62,7 @@ class _Writer:
                 return self.named(node, space)
             case Pending():
                 return quote(node.fullname)
-        props = self.props(node.props)
-        return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
+        raise AssertionError(node.kind)
 
     def named(self, node: Named, space: str) -> str:
         if node.fullname in self.known:
@@ -84,14 +87,18 @@ class _Writer:
         return self.object(parts)
 
     def field(self, field: Field, space: str) -> str:
-        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}', *self.doc(field.doc)]
+        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
+        if field.doc is not None:
+            parts += self.doc(field.doc)
         if field.default is not MISSING:
             parts += self.default(field.type, field.default)
         if field.order != "ascending":
             parts.append(f'"order":{quote(field.order)}')
         if field.aliases:
             parts.append('"aliases":' + dump(self.aliases(field.aliases)))
-        return self.object([*parts, *self.props(field.props)])
+        if field.props:
+            parts += self.props(field.props)
+        return self.object(parts)
 
     @staticmethod
     def object(parts: list[str]) -> str:

@@ -63,6 +63,10 @@ def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool =
         raise AvroSchemaError("Schema is nested too deeply") from None
 
 
+# Nothing tells one primitive without attributes from another, so there is one of each.
+_PLAIN: Final = {name: Primitive(name) for name in PRIMITIVES}
+
+
 class _Parser:
     def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
         self.known = known
@@ -97,7 +101,7 @@ class _Parser:
 
     def by_name(self, name: str, space: str) -> Node:
         if name in PRIMITIVES:
-            return Primitive(name)
+            return _PLAIN[name]
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
             found = self.known.get(candidate) or self.names.get(candidate)
@@ -158,7 +162,7 @@ class _Parser:
         name = self.checked(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {json_text.dump(item)}")
-        order = str(item.get("order", "ascending")).lower()
+        order = str(item["order"]).lower() if "order" in item else "ascending"
         if order not in _ORDERS:
             raise AvroSchemaError(f"No such field order: {item['order']}")
         field = Field(
@@ -270,12 +274,16 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
 
 
 def check_default(field: Field) -> None:
+    if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
+        return  # by far the most common, and valid
     if field.default is not MISSING and not is_valid_default(field.type, field.default):
         shown = json_text.dump(field.default)
         raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical(field.type)}")
 
 
 def others(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+    if value.keys() <= reserved:
+        return {}
     return {key: item for key, item in value.items() if key not in reserved}
 
 
