@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
-from service.api.hot import Answers, Hot
+from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
@@ -39,7 +40,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
-    answers = Answers()
-    store.listen(answers)
-    app.add_middleware(Hot, answers=answers, store=store, metrics=app.state.metrics, log=settings.access_log)
     return app
+
+
+def create_served(settings: Settings | None = None) -> ASGIApp:
+    """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
+    settings = settings or Settings()
+    app = create_app(settings)
+    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from schemas.errors import SetupError
 from service import logs
-from service.app import create_app
+from service.app import create_served
 from service.history.replay import HistoryMode, replay
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
@@ -133,7 +133,7 @@ def run(explicit: dict[str, Any]) -> None:
         say(used)
     listening = bind(settings.host, settings.port)
     with listening:
-        service = create_app(settings)
+        service = create_served(settings)
 
         def ready() -> None:
             say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")

@@ -1,9 +1,9 @@
 """Answers kept as bytes: the requests that serializers and TiCDC repeat go round the router.
 
-Outermost ASGI middleware. The first time, the app answers, and its answer is kept under everything the app looked at in
-the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it was made
-from changes (`service.registry.footprint`), before the request that changes it is answered. Only 200s of ROUTES that
-wrote nothing are kept; all else, and what is too long to be kept, always goes to the app.
+An ASGI app around the FastAPI app. The first time, the app answers, and its answer is kept under everything the app
+looked at in the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it
+was made from changes (`service.registry.footprint`), before the request that changes it is answered. Only 200s of
+ROUTES that wrote nothing are kept; all else, and what is too long to be kept, always goes to the app.
 """
 
 from __future__ import annotations
@@ -144,8 +144,11 @@ class Answers:
 class Hot:
     """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
 
-    def __init__(self, app: ASGIApp, answers: Answers, store: Store, metrics: Metrics, *, log: bool) -> None:
-        self._app, self._answers, self._store, self._metrics, self._log = app, answers, store, metrics, log
+    def __init__(self, app: ASGIApp, store: Store, metrics: Metrics, *, log: bool) -> None:
+        """`log`: every request is to be logged, which the app does; then all go there."""
+        self._app, self.store, self._metrics, self._log = app, store, metrics, log
+        self.answers = Answers()
+        store.listen(self.answers)
         self._ids = request_ids()
         self._look_at = 0.0
 
@@ -176,10 +179,10 @@ class Hot:
             elif name == _REQUEST_ID:
                 named = value if named is None else named
         if start >= self._look_at or method == "POST":  # another process may have written
-            self._store.refresh()
+            self.store.refresh()
             self._look_at = start + _LOOK_EVERY
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
-        kept = None if self._log else self._answers.get(key)
+        kept = None if self._log else self.answers.get(key)
         if kept is None:
             await self._ask(key, scope, receive, send)
             return
@@ -191,7 +194,7 @@ class Hot:
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the app answer, and keep what it says."""
-        answers, footprint = self._answers, Footprint()
+        answers, footprint = self.answers, Footprint()
         began = answers.now()
         headers: list[Header] = []
         chunks: list[bytes] = []
@@ -225,7 +228,7 @@ class Hot:
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
         kept = Kept(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
-        self._answers.put(key, kept, began)
+        self.answers.put(key, kept, began)
 
 
 class Again:

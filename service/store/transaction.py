@@ -228,9 +228,12 @@ class Transaction:
     # ---- writing
 
     def new_id(self, context: str) -> int:
-        number = self.max_id(context) + 1
-        self.use_id(context, number)
-        return number
+        last = self.max_id(context)
+        if last:
+            NEXT_ID(self._sql, this=context, last=last + 1)
+        else:
+            self.use_id(context, 1)
+        return last + 1
 
     def use_id(self, context: str, number: int) -> None:
         last = MAX_ID(self._sql, context=context).fetchone()

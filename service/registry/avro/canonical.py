@@ -21,7 +21,6 @@ from service.registry.avro.model import (
     Named,
     Node,
     Pending,
-    Primitive,
     Record,
     Union,
 )
@@ -44,9 +43,8 @@ class _Writer:
         self.known = known
 
     def text(self, node: Node, space: str) -> str:
-        if type(node) is Primitive:
-            kind = f'"{node.kind}"'
-            return self.object([f'"type":{kind}', *self.props(node.props)]) if node.props else kind
+        if node.shared and type(self) is _Writer:
+            return node.shared
         match node:
             case Union():
                 return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
@@ -62,7 +60,8 @@ class _Writer:
                 return self.named(node, space)
             case Pending():
                 return quote(node.fullname)
-        raise AssertionError(node.kind)
+        props = self.props(node.props)
+        return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
 
     def named(self, node: Named, space: str) -> str:
         if node.fullname in self.known:

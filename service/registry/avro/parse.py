@@ -7,6 +7,7 @@ defined twice.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -28,6 +29,7 @@ from service.registry.avro.model import (
     Primitive,
     Record,
     Union,
+    names_nothing,
     union_name,
 )
 
@@ -64,7 +66,15 @@ def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool =
 
 
 # Nothing tells one primitive without attributes from another, so there is one of each.
-_PLAIN: Final = {name: Primitive(name) for name in PRIMITIVES}
+_PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
+
+# The columns of a database have few different types: those that name nothing are read once.
+_SHARED: Final[dict[bytes, Node]] = {}
+_MOST_SHARED: Final = 4096
+_LONGEST_SHARED: Final = 512
+_WITHOUT_REFERENCES: Final = (
+    2  # a format of `marshal` in which equal values are equal bytes, 1 and 1.0 and true are not
+)
 
 
 class _Parser:
@@ -88,16 +98,29 @@ class _Parser:
         if isinstance(value, str):
             return self.by_name(value, space)
         if isinstance(value, list):
-            return self.union(value, space)
+            return self.shared_type(value, lambda: self.union(value, space))
         if not isinstance(value, dict):
             raise AvroSchemaError(f"Schema not yet supported: {json_text.dump(value)}")
         kind = value.get("type")
         if not isinstance(kind, str):
             raise AvroSchemaError(f"No type: {json_text.dump(value)}")
         if kind in PRIMITIVES:
-            return Primitive(kind, props=others(value, _SCHEMA_RESERVED))
+            return self.shared_type(value, lambda: Primitive(kind, props=others(value, _SCHEMA_RESERVED)))
         build = _BUILDERS.get(kind)
         return build(self, value, space) if build else self.by_name(kind, space)
+
+    def shared_type(self, value: Any, read: Callable[[], Node]) -> Node:
+        """The node of a primitive, or of a union of such, that was met before; else what `read` makes of it."""
+        key = marshal.dumps(value, _WITHOUT_REFERENCES)
+        node = _SHARED.get(key)
+        if node is None:
+            node = read()
+            if len(key) <= _LONGEST_SHARED and names_nothing(node):
+                node.shared = canonical(node)
+                if len(_SHARED) >= _MOST_SHARED:
+                    _SHARED.clear()
+                _SHARED[key] = node
+        return node
 
     def by_name(self, name: str, space: str) -> Node:
         if name in PRIMITIVES:
