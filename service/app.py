@@ -17,7 +17,7 @@ from service.settings import STRICT, Settings
 from service.store import open_store
 
 ROUTERS = tuple(
-    part.router for part in (root, health, metrics, subjects, schemas, compatibility, config, mode, contexts)
+    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
 )
 
 

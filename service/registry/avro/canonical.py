@@ -33,6 +33,11 @@ def canonical(node: Node, known: Iterable[str] = ()) -> str:
     return _Writer(set(known)).text(node, "")
 
 
+def canonical_field(field: Field) -> str:
+    """A field of a type that names nothing, as it stands in the canonical text of any record."""
+    return _Writer(set()).field(field, "")
+
+
 def normalized(node: Node, known: Iterable[str] = ()) -> str:
     """The canonical text with what does not change the meaning put in order."""
     return _NormalWriter(set(known)).text(node, "")
@@ -86,6 +91,8 @@ class _Writer:
         return self.object(parts)
 
     def field(self, field: Field, space: str) -> str:
+        if field.shared and type(self) is _Writer:
+            return field.shared
         parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
         if field.doc is not None:
             parts += self.doc(field.doc)

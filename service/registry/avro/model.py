@@ -26,7 +26,7 @@ MISSING: Final = _Missing()
 class Node:
     """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written.
 
-    `shared`: the canonical text of a node that stands for equal types in many places (`parse.shared_type`), else "".
+    `shared`: the canonical text of a node that stands for equal types in many places (`sharing`), else "".
     """
 
     kind: str
@@ -70,6 +70,8 @@ class Named(Node):
 
 @dataclass(eq=False, slots=True)
 class Field:
+    """`shared` is as in Node."""
+
     name: str
     type: Node
     doc: str | None = None
@@ -77,6 +79,7 @@ class Field:
     order: str = "ascending"
     aliases: list[str] = field(default_factory=list)
     props: dict[str, Any] = field(default_factory=dict)
+    shared: str = ""
 
 
 @dataclass(eq=False, slots=True)

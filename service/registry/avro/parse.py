@@ -7,13 +7,12 @@ defined twice.
 
 from __future__ import annotations
 
-import marshal
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from service.registry.avro import json_text
-from service.registry.avro.canonical import canonical
+from service.registry.avro.canonical import canonical, canonical_field
 from service.registry.avro.defaults import is_valid_default
 from service.registry.avro.model import (
     MISSING,
@@ -32,6 +31,7 @@ from service.registry.avro.model import (
     names_nothing,
     union_name,
 )
+from service.registry.avro.sharing import Shared, key_of
 
 
 class AvroSchemaError(ValueError):
@@ -46,6 +46,7 @@ _SCHEMA_RESERVED: Final = frozenset(
     {"doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"}
 )
 _ENUM_RESERVED: Final = _SCHEMA_RESERVED | {"default"}
+_PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
 
@@ -68,13 +69,8 @@ def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool =
 # Nothing tells one primitive without attributes from another, so there is one of each.
 _PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
 
-# The columns of a database have few different types: those that name nothing are read once.
-_SHARED: Final[dict[bytes, Node]] = {}
-_MOST_SHARED: Final = 4096
-_LONGEST_SHARED: Final = 512
-_WITHOUT_REFERENCES: Final = (
-    2  # a format of `marshal` in which equal values are equal bytes, 1 and 1.0 and true are not
-)
+_TYPES: Final = Shared[Node]()
+_FIELDS: Final = Shared[Field]()  # valid ones only
 
 
 class _Parser:
@@ -84,6 +80,7 @@ class _Parser:
         self.names: dict[str, Named] = {}
         self.waiting = False
         self.fields: list[Field] = []
+        self.plain: list[tuple[bytes, Field]] = []
 
     def parse(self, value: Any) -> Node:
         root = self.node(value, "")
@@ -92,6 +89,9 @@ class _Parser:
         if self.strict:
             for field in self.fields:
                 check_default(field)
+            for key, field in self.plain:
+                field.shared = canonical_field(field)
+                _FIELDS.put(key, field)
         return root
 
     def node(self, value: Any, space: str) -> Node:
@@ -111,15 +111,13 @@ class _Parser:
 
     def shared_type(self, value: Any, read: Callable[[], Node]) -> Node:
         """The node of a primitive, or of a union of such, that was met before; else what `read` makes of it."""
-        key = marshal.dumps(value, _WITHOUT_REFERENCES)
-        node = _SHARED.get(key)
+        key = key_of(value)
+        node = _TYPES.get(key)
         if node is None:
             node = read()
-            if len(key) <= _LONGEST_SHARED and names_nothing(node):
+            if names_nothing(node):
                 node.shared = canonical(node)
-                if len(_SHARED) >= _MOST_SHARED:
-                    _SHARED.clear()
-                _SHARED[key] = node
+                _TYPES.put(key, node)
         return node
 
     def by_name(self, name: str, space: str) -> Node:
@@ -182,21 +180,32 @@ class _Parser:
     def field(self, item: Any, space: str) -> Field:
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {json_text.dump(item)}")
+        plain = item.keys() <= _PLAIN_FIELD
+        key = key_of(item) if plain else b""
+        known = _FIELDS.get(key) if plain else None
+        if known is not None:
+            return known
         name = self.checked(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {json_text.dump(item)}")
-        order = str(item["order"]).lower() if "order" in item else "ascending"
-        if order not in _ORDERS:
-            raise AvroSchemaError(f"No such field order: {item['order']}")
-        field = Field(
-            name,
-            self.node(item["type"], space),
-            doc=optional_text(item, "doc"),
-            default=item.get("default", MISSING),
-            order=order,
-            aliases=aliases_of(item),
-            props=others(item, _FIELD_RESERVED),
-        )
+        default = item.get("default", MISSING)
+        if plain:
+            field = Field(name, self.node(item["type"], space), default=default)
+            if field.type.shared:
+                self.plain.append((key, field))
+        else:
+            order = str(item.get("order", "ascending")).lower()
+            if order not in _ORDERS:
+                raise AvroSchemaError(f"No such field order: {item['order']}")
+            field = Field(
+                name,
+                self.node(item["type"], space),
+                doc=optional_text(item, "doc"),
+                default=default,
+                order=order,
+                aliases=aliases_of(item),
+                props=others(item, _FIELD_RESERVED),
+            )
         self.fields.append(field)
         return field
 
@@ -270,7 +279,7 @@ class _Parser:
             if found is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
             return found
-        if id(node) in done:
+        if node.shared or id(node) in done:
             return node
         done.add(id(node))
         match node:
@@ -282,7 +291,8 @@ class _Parser:
                 node.branches = [self.settle(branch, done) for branch in node.branches]
             case Record():
                 for field in node.fields:
-                    field.type = self.settle(field.type, done)
+                    if not field.shared:
+                        field.type = self.settle(field.type, done)
         return node
 
 
