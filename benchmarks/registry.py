@@ -10,6 +10,7 @@ import http.client
 import json
 import re
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def run(asked: Run) -> Iterator[Figure]:
     """Figures in requests a second. RuntimeError where wrk is missing or an answer was not 200."""
     if shutil.which("wrk") is None:
         raise RuntimeError("wrk is not installed (Debian: apt-get install wrk)")
-    seconds, rounds = (2, 3) if asked.quick else (5, 5)
+    seconds, rounds = (2, 3) if asked.quick else (3, 5)
     many = asked.rows or (MANY // 10 if asked.quick else MANY)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -134,7 +135,10 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
     one, together = median(few), median(together_few)
     note = "the rival's value is the rate that is asked for"
     yield Figure("registry.new.sequential", one.per_second, "schemas/s", "more", SEQUENTIAL, 1.0, note)
+    plain = sqlite(folder, schema(0), seconds)
+    yield Figure("registry.new.sequential.against-sqlite", one.per_second, "schemas/s", "more", plain)
     yield Figure("registry.new.sequential.cpu", one.cpu, "us/schema", "less")
+    yield Figure(f"registry.new.{WRITERS}-writers.cpu", together.cpu, "us/schema", "less")
     yield Figure(f"registry.new.{WRITERS}-writers", together.per_second, "schemas/s", "more", TOGETHER, 1.0, note)
     with registry(store) as served:
         there = len(json.loads(ask(served.url, "GET", "/subjects", None)))
@@ -166,6 +170,20 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
         for number in range(1, many, max(many // 2000, 1)):
             ask(served.url, "GET", f"/schemas/ids/{number}", None)
         yield Figure("registry.rss", served.rss_mb(), "MB", "less", RSS_MB, 1.0, "the rival's value is what is allowed")
+
+
+def sqlite(folder: Path, text: str, seconds: int) -> float:
+    """Commits a second of one such text each, by SQLite alone with the settings of the store: what the disk allows."""
+    connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE plain (id INTEGER PRIMARY KEY, text TEXT)")
+    done, until = 0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        connection.execute("INSERT INTO plain (text) VALUES (?)", (text,))
+        done += 1
+    connection.close()
+    return done / seconds
 
 
 def in_turn(
