@@ -162,8 +162,10 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
         ask(served.url, "GET", "/subjects/few-1/versions/latest", None)
         first = time.perf_counter() - started
         yield Figure("registry.start", first, "s", "less", START_SECONDS, 1.0, "the rival's value is what is allowed")
-        ask(served.url, "GET", "/subjects", None)
-        by_id = Load("/schemas/ids/100")
+        by_id, listed = Load("/schemas/ids/100"), Load("/subjects")
+        with bare_app(folder, ask(served.url, "GET", listed.path, None)) as bare:
+            ours, rival = in_turn(asked, "subjects, many there", (served, bare), listed, folder, seconds, rounds)
+        yield Figure(f"registry.subjects.{many}-there", ours.per_second, "requests/s", "more", rival.per_second)
         with bare_app(folder, ask(served.url, "GET", by_id.path, None)) as bare:
             ours, rival = in_turn(asked, "by-id, many there", (served, bare), by_id, folder, seconds, rounds)
         yield Figure(f"registry.by-id.{many}-there", ours.per_second, "requests/s", "more", rival.per_second, BY_ID)

@@ -19,20 +19,22 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.metrics import Metrics, Tally
-from service.registry.footprint import ANYTHING, CURRENT, Footprint, Part
+from service.registry.footprint import CURRENT, Footprint, Part
 from service.registry.ports import Store
 
 ROUTES: Final = frozenset(
     {
         ("GET", "/schemas/ids/{id}"),
         ("GET", "/schemas/ids/{id}/schema"),
+        ("GET", "/subjects"),
+        ("GET", "/subjects/{subject}/versions"),
         ("GET", "/subjects/{subject}/versions/{version}"),
         ("GET", "/subjects/{subject}/versions/{version}/schema"),
         ("POST", "/subjects/{subject}"),
         ("POST", "/subjects/{subject}/versions"),
     }
 )
-_STARTS: Final = (b"/schemas/ids/", b"/subjects/", b"/contexts/")
+_STARTS: Final = (b"/schemas/ids/", b"/subjects", b"/contexts/")
 _LONGEST_BODY: Final = 256 * 1024
 _KEPT_BYTES: Final = 48 * 1024 * 1024
 _OVERHEAD: Final = 1500
@@ -219,7 +221,7 @@ class Hot:
 
     def _keep(self, key: Key, headers: list[Header], body: bytes, footprint: Footprint, began: int) -> None:
         route = footprint.route
-        if (key[0], route) not in ROUTES or footprint.wrote or not footprint.parts or ANYTHING in footprint.parts:
+        if (key[0], route) not in ROUTES or footprint.wrote or not footprint.parts:
             return
         names = [name for name, _ in headers]
         if names.count(_REQUEST_ID) != 1:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 Part = tuple[str, ...]
 ANYTHING: Final[Part] = ("anything",)
-"""Changes with every write: lists, counts, and whatever has no part of its own."""
+"""Changes with every write (the store adds it): lists, counts, and whatever has no part of its own."""
 CONTEXTS: Final[Part] = ("contexts",)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine
 
 from schemas.errors import RegistryError
-from service.registry.footprint import Listener, Part
+from service.registry.footprint import ANYTHING, Listener, Part
 from service.store.sqlite import BY_HAND, driver
 from service.store.transaction import Transaction
 
@@ -63,7 +63,7 @@ class Commits:
                 raise shared.error
             with savepoint(connection):
                 yield Transaction(connection, changes)
-            shared.changes |= changes
+            shared.changes |= changes | ({ANYTHING} if changes else set())
         except BaseException as error:
             if not driver(connection).in_transaction:
                 shared.error = error  # the database gave up the whole transaction, and so the others' part too
