@@ -149,6 +149,7 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
     yield Figure(
         f"registry.new.sequential.{many}-there", at_many.per_second, "schemas/s", "more", one.per_second, UNCHANGED
     )
+    yield Figure(f"registry.new.sequential.{many}-there.cpu", at_many.cpu, "us/schema", "less", one.cpu)
     yield Figure(
         f"registry.new.{WRITERS}-writers.{many}-there",
         all_together.per_second,
