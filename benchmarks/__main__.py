@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import craft, ddl, hostile, json_formats, rows, sizes, spark_avro
+from benchmarks import craft, ddl, hostile, json_formats, registry, rows, sizes, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -29,6 +29,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),
     Benchmark("json", "JSON formats, 20 columns: typed batches against json.loads and Python", json_formats.run),
     Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
+    Benchmark("registry", "The registry over HTTP, beside a bare ASGI app, and new schemas that last", registry.run),
 )
 _EPILOG = """\
 output

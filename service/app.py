@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
@@ -15,7 +17,7 @@ from service.settings import STRICT, Settings
 from service.store import open_store
 
 ROUTERS = tuple(
-    part.router for part in (root, health, metrics, subjects, schemas, compatibility, config, mode, contexts)
+    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
 )
 
 
@@ -39,3 +41,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
     return app
+
+
+def create_served(settings: Settings | None = None) -> ASGIApp:
+    """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
+    settings = settings or Settings()
+    app = create_app(settings)
+    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from schemas.errors import SetupError
 from service import logs
-from service.app import create_app
+from service.app import create_served
 from service.history.replay import HistoryMode, replay
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
@@ -133,7 +134,7 @@ def run(explicit: dict[str, Any]) -> None:
         say(used)
     listening = bind(settings.host, settings.port)
     with listening:
-        service = create_app(settings)
+        service = create_served(settings)
 
         def ready() -> None:
             say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")
@@ -141,6 +142,9 @@ def run(explicit: dict[str, Any]) -> None:
         # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
         signal.signal(signal.SIGTERM, stopped)
         signal.signal(signal.SIGINT, stopped)
+        # What is there now stays, and what comes later is mostly kept in caches: look through it less often.
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         server(service, settings.log_level, ready).run(sockets=[listening])
     say("stopped")
 

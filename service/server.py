@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
 
@@ -53,7 +53,7 @@ def base_url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(app: FastAPI, log_level: str, on_ready: Callable[[], None]) -> Server:
+def server(app: ASGIApp, log_level: str, on_ready: Callable[[], None]) -> Server:
     config = uvicorn.Config(
         app,
         log_level="warning" if log_level == "info" else log_level,  # its start-up lines are not ours

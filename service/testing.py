@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.app import create_app
+from service.app import create_served
 from service.server import base_url, bind, server
 from service.settings import Settings
 
@@ -29,7 +29,7 @@ def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
         url = store or f"sqlite:///{Path(folder) / 'registry.db'}"
         listening = bind("127.0.0.1", 0)
         ready = threading.Event()
-        running = server(create_app(Settings(store=url, **settings)), "warning", ready.set)
+        running = server(create_served(Settings(store=url, **settings)), "warning", ready.set)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:

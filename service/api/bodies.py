@@ -69,7 +69,9 @@ def text(value: Any) -> str | None:
         raise mismatch("String", value)
     if value is None:
         return None
-    return _SURROGATES.sub("?", value) if isinstance(value, str) else json.dumps(value)
+    if not isinstance(value, str):
+        return json.dumps(value)
+    return value if value.isascii() else _SURROGATES.sub("?", value)
 
 
 def integer(value: Any) -> int | None:

@@ -7,26 +7,27 @@ Numbers of schemas and versions are read from the store when they are asked for,
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import logs
 from service.registry.core import Registry
+from service.registry.footprint import CURRENT
 from service.registry.model import Counts
 
 router = APIRouter()
@@ -41,48 +42,88 @@ _REGISTER: Final = ("POST", "/subjects/{subject}/versions")
 _COMPATIBILITY: Final = "/compatibility/"
 
 
-class Metrics:
-    """The instruments of one app."""
+class Tally:
+    """Answers of one method, route and status: how many, and how long they took."""
+
+    __slots__ = ("buckets", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(_BUCKETS) + 1)
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class Metrics(Collector):
+    """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed."""
 
     def __init__(self, registry: Registry) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began is of no use here and doubles their number
         self.collectors = CollectorRegistry()
-        known = self.collectors
-        labels = ("method", "path", "status")
-        self._requests = Counter("schema_registry_requests", "Requests answered", labels, registry=known)
-        self._http = Counter("http_requests", "Requests answered (Karapace's name)", labels, registry=known)
-        self._seconds = Histogram(
-            "schema_registry_request_duration_seconds",
-            "Time from request to answer",
-            ("method", "path"),
-            buckets=_BUCKETS,
-            registry=known,
-        )
-        self.in_flight = Gauge("schema_registry_requests_in_flight", "Requests being answered", registry=known)
-        self._registrations = Counter(
-            "schema_registry_registrations", "Requests to register a schema", ("status",), registry=known
-        )
-        self._checks = Counter("schema_registry_compatibility_checks", "Requests to check a schema", registry=known)
-        self._refused = Counter(
-            "schema_registry_compatibility_errors", "Schemas refused as incompatible", registry=known
-        )
-        self._successes = Gauge("kafka_schema_registry_api_success_count", "Requests that succeeded", registry=known)
-        self._failures = Gauge("kafka_schema_registry_api_failure_count", "Requests that failed", registry=known)
-        known.register(Holdings(registry))
-        ProcessCollector(registry=known)
+        self.in_flight = 0
+        self._tallies: dict[tuple[str, str, int], Tally] = {}
+        self.collectors.register(self)
+        self.collectors.register(Holdings(registry))
+        ProcessCollector(registry=self.collectors)
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is the path with the names of its parts, e.g. `/subjects/{subject}`."""
-        self._requests.labels(method, route, status).inc()
-        self._http.labels(method, route, status).inc()
-        self._seconds.labels(method, route).observe(seconds)
-        (self._failures if status >= _FAILED else self._successes).inc()
-        if (method, route) == _REGISTER:
-            self._registrations.labels("failure" if status >= _FAILED else "success").inc()
-            if status == 409:
-                self._refused.inc()
-        elif route.startswith(_COMPATIBILITY):
-            self._checks.inc()
+    def tally(self, method: str, route: str, status: int) -> Tally:
+        """Where such answers are counted; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
+        key = (method, route, status)
+        found = self._tallies.get(key)
+        if found is None:
+            found = self._tallies[key] = Tally()
+        return found
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        tallies = sorted(self._tallies.items())
+        for name, what in (
+            ("schema_registry_requests", "Requests answered"),
+            ("http_requests", "Requests answered (Karapace's name)"),
+        ):
+            family = CounterMetricFamily(name, what, labels=("method", "path", "status"))
+            for (method, route, status), tally in tallies:
+                family.add_metric([method, route, str(status)], tally.count)
+            yield family
+        yield durations(tallies)
+        yield GaugeMetricFamily("schema_registry_requests_in_flight", "Requests being answered", self.in_flight)
+        registrations = CounterMetricFamily(
+            "schema_registry_registrations", "Requests to register a schema", labels=("status",)
+        )
+        registered = [(status, tally.count) for (*route, status), tally in tallies if tuple(route) == _REGISTER]
+        for word, failed in (("success", False), ("failure", True)):
+            registrations.add_metric([word], sum(n for status, n in registered if (status >= _FAILED) is failed))
+        yield registrations
+        checks = sum(tally.count for (_, route, _), tally in tallies if route.startswith(_COMPATIBILITY))
+        yield CounterMetricFamily("schema_registry_compatibility_checks", "Requests to check a schema", checks)
+        refused = sum(number for status, number in registered if status == _CONFLICT)
+        yield CounterMetricFamily("schema_registry_compatibility_errors", "Schemas refused as incompatible", refused)
+        good = sum(tally.count for (_, _, status), tally in tallies if status < _FAILED)
+        bad = sum(tally.count for (_, _, status), tally in tallies if status >= _FAILED)
+        yield GaugeMetricFamily("kafka_schema_registry_api_success_count", "Requests that succeeded", good)
+        yield GaugeMetricFamily("kafka_schema_registry_api_failure_count", "Requests that failed", bad)
+
+
+def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMetricFamily:
+    """Times by method and route."""
+    name, what = "schema_registry_request_duration_seconds", "Time from request to answer"
+    family = HistogramMetricFamily(name, what, labels=("method", "path"))
+    by_route: dict[tuple[str, str], list[Tally]] = {}
+    for (method, route, _), tally in tallies:
+        by_route.setdefault((method, route), []).append(tally)
+    bounds = [*map(floatToGoString, _BUCKETS), "+Inf"]
+    for labels, some in by_route.items():
+        counts = accumulate(map(sum, zip(*(tally.buckets for tally in some), strict=True)))
+        family.add_metric(labels, list(zip(bounds, counts, strict=True)), sum(tally.seconds for tally in some))
+    return family
 
 
 class Holdings(Collector):
@@ -140,22 +181,24 @@ class Measured:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, start = _ERROR, time.perf_counter()
+        status, start, footprint = _ERROR, time.perf_counter(), CURRENT.get()
 
         async def counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if footprint is not None:
+                    footprint.route = route_of(scope)
             await send(message)
 
-        self._metrics.in_flight.inc()
+        self._metrics.in_flight += 1
         try:
             await self._app(scope, receive, counted)
         finally:
-            self._metrics.in_flight.dec()
+            self._metrics.in_flight -= 1
             seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
-            self._metrics.answered(method, route_of(scope), status, seconds)
+            self._metrics.tally(method, route_of(scope), status).add(seconds)
             if self._log:
                 logs.access(scope["method"], scope["path"], status, seconds)
 

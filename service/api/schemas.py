@@ -35,9 +35,8 @@ def search(call: Called) -> Response:
 
 @router.get("/ids/{id}")
 def get(call: Called) -> Response:
-    found = by_id(call)
-    max_id = found.max_id if call.flag("fetchMaxId") else None
-    return call.answer(shapes.by_id(found.stored, shown(call, found.stored), max_id=max_id))
+    found = by_id(call, max_id=call.flag("fetchMaxId"))
+    return call.answer(shapes.by_id(found.stored, shown(call, found.stored), max_id=found.max_id))
 
 
 @router.get("/ids/{id}/schema")
@@ -67,8 +66,9 @@ def ids_of_guid(call: Called) -> Response:
     return call.answer([{"context": context, "id": number} for context, number in found])
 
 
-def by_id(call: Call) -> schemas.ById:
-    return schemas.get(call.registry, java_int(call.segment("id")), subject=normalized(call.text("subject")))
+def by_id(call: Call, *, max_id: bool = False) -> schemas.ById:
+    schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
+    return schemas.get(call.registry, schema_id, subject=subject, max_id=max_id)
 
 
 def holders(call: Call) -> list[tuple[str, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from service.registry.footprint import Listener
 from service.registry.model import Content, Counts, Stored, VersionRow, Warned
 
 
@@ -110,6 +111,12 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Reader]: ...
 
     def write(self) -> AbstractContextManager[Writer]: ...
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` of every change from now on."""
+
+    def refresh(self) -> None:
+        """Tell the listeners to forget everything if another process may have written. Quick, and never waits."""
 
     def check(self) -> None:
         """Raise BridgeError if the store can't be used now."""

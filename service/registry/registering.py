@@ -89,6 +89,7 @@ def already(
     registry: Registry, tx: Reader, subject: str, new: NewSchema, rules: config.InForce, wish: Wish
 ) -> Found | None:
     """The version that a registration repeats, if nothing has to be written for it."""
+    latest = tx.latest(subject)
     if new.text.strip() and not rules.adds_metadata:
         try:
             _, content = understood(registry, tx, subject, new, rules, wish)
@@ -105,14 +106,14 @@ def already(
             if new.id is None:
                 raise
             return None
-        known = repeated(registry, tx, subject, new, content)
+        known = repeated(registry, tx, subject, new, content) if latest else None
         if known is not None:
             return known
     in_scope = mode.in_scope(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     if new.version or mode.imports(in_scope):
         return None
-    full = completed(new, tx.latest(subject), rules, 0)
+    full = completed(new, latest, rules, 0)
     if not full.text.strip() or (full == new and not rules.adds_metadata):
         return None
     if VERSION in properties(full.metadata):

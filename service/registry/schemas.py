@@ -18,10 +18,10 @@ from service.registry.subjects import ALL_CONTEXTS, matches
 
 @dataclass(frozen=True, slots=True)
 class ById:
-    """A schema found by id: one of the versions that hold it, and the highest id of its context."""
+    """A schema found by id: one of the versions that hold it, and the highest id of its context, if it was wanted."""
 
     stored: Stored
-    max_id: int
+    max_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Aliased:
     aliases: list[str]
 
 
-def get(registry: Registry, schema_id: int, *, subject: str = "") -> ById:
+def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> ById:
     """The schema with an id; soft-deleted versions count. Raises SCHEMA_ID_NOT_FOUND.
 
     `subject` chooses the context and, if it holds the id, the version shown.
@@ -43,7 +43,8 @@ def get(registry: Registry, schema_id: int, *, subject: str = "") -> ById:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         own = [stored for stored in found if stored.subject == subject]
         live = [stored for stored in found if not stored.deleted]
-        return ById((own or live or found)[0], tx.max_id(context_of(found[0].subject)))
+        highest = tx.max_id(context_of(found[0].subject)) if max_id else None
+        return ById((own or live or found)[0], highest)
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:

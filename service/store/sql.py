@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, exc, inspect, select
+from sqlalchemy import Connection, Engine, exc, inspect, select
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from schemas.errors import BridgeError, RegistryError, SetupError
+from service.registry.footprint import Listener
+from service.store.commits import Commits
 from service.store.migrations import migrate
-from service.store.sqlite import WRITES
+from service.store.sqlite import BY_HAND, WRITES, driver
 from service.store.tables import LAYOUT, facts, metadata
 from service.store.transaction import Transaction
+
+_AT_HAND = 8
 
 
 class SqlStore:
@@ -24,8 +27,9 @@ class SqlStore:
         self.url = url
         self._engine = engine
         self._wait_seconds = wait_seconds
-        # SQLite lets waiting writers poll; a queue within the process is fairer and quicker.
-        self._turn = threading.Lock()
+        self._commits = Commits(engine, wait_seconds)
+        self._at_hand: deque[Connection] = deque()
+        self._closed = False
         try:
             self._lay_out()
         except exc.SQLAlchemyError as error:
@@ -51,22 +55,46 @@ class SqlStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        with self._translated("Read"), self._engine.begin() as connection:
-            yield Transaction(connection)
+        with self._translated("Read"):
+            connection = self._take()
+            try:
+                driver(connection).execute("BEGIN")
+                yield Transaction(connection)
+            finally:
+                self._give_back(connection)
+
+    def _take(self) -> Connection:
+        """A connection to read with. A few are kept at hand: the way through the pool costs more than a read."""
+        try:
+            return self._at_hand.pop()
+        except IndexError:
+            return self._engine.connect().execution_options(**{BY_HAND: True})
+
+    def _give_back(self, connection: Connection) -> None:
+        try:
+            driver(connection).rollback()
+            connection.rollback()
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        if len(self._at_hand) < _AT_HAND and not self._closed:
+            self._at_hand.append(connection)
+        else:
+            connection.close()
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        deadline = time.monotonic() + self._wait_seconds
-        if not self._turn.acquire(timeout=self._wait_seconds):
-            raise RegistryError("STORE_TIMEOUT", operation="Write")
-        try:
-            with self._translated("Write"):
-                left = max(deadline - time.monotonic(), 0)
-                connection = self._engine.connect().execution_options(**{WRITES: left})
-                with connection, connection.begin():
-                    yield Transaction(connection)
-        finally:
-            self._turn.release()
+        with self._translated("Write"), self._commits.writing() as transaction:
+            yield transaction
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` of every change from now on."""
+        self._commits.listeners.append(listener)
+
+    def refresh(self) -> None:
+        """Tell the listeners if another process has changed the file. Quick, and never waits."""
+        self._commits.refresh()
 
     def check(self) -> None:
         """Raise RegistryError if the store can't be read now."""
@@ -74,6 +102,10 @@ class SqlStore:
             connection.execute(select(facts.c.value)).first()
 
     def close(self) -> None:
+        self._closed = True
+        self._commits.close()
+        while self._at_hand:
+            self._at_hand.pop().close()
         self._engine.dispose()
 
     @contextmanager
@@ -84,12 +116,12 @@ class SqlStore:
             raise
         except exc.TimeoutError:
             raise RegistryError("STORE_TIMEOUT", operation=operation) from None
-        except exc.SQLAlchemyError as error:
+        except (exc.SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             if "locked" in _reason(error) or "busy" in _reason(error):
                 raise RegistryError("STORE_TIMEOUT", operation=operation) from error
             raise RegistryError("STORE_FAILED", details=_reason(error)) from error
 
 
-def _reason(error: exc.SQLAlchemyError) -> str:
+def _reason(error: Exception) -> str:
     """The database's own words, without the statement and its parameters."""
     return str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)

@@ -13,6 +13,9 @@ from schemas.errors import SetupError
 WRITES: Final = "bridge_writes"
 """Execution option of a connection whose transaction is going to write: for how many seconds it may wait its turn."""
 
+BY_HAND: Final = "bridge_by_hand"
+"""Execution option of a connection whose transactions we begin and end ourselves, past SQLAlchemy."""
+
 _POOL = 64
 
 
@@ -36,7 +39,10 @@ def sqlite_engine(url: str, path: str, wait_seconds: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        wait = connection.get_execution_options().get(WRITES)
+        options = connection.get_execution_options()
+        if options.get(BY_HAND):
+            return
+        wait = options.get(WRITES)
         if wait is None:
             connection.exec_driver_sql("BEGIN")
             return
@@ -45,3 +51,10 @@ def sqlite_engine(url: str, path: str, wait_seconds: float) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def driver(connection: Connection) -> sqlite3.Connection:
+    """The database's own connection."""
+    own: Any = connection.connection.dbapi_connection
+    assert isinstance(own, sqlite3.Connection)
+    return own

@@ -7,8 +7,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, case, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
+from service.registry.footprint import (
+    ANYTHING,
+    CONTEXTS,
+    CURRENT,
+    Part,
+    config_part,
+    id_part,
+    mode_part,
+    subject_part,
+)
 from service.registry.metadata import VERSION
 from service.registry.model import (
     DEFAULT_CONTEXT,
@@ -20,6 +45,7 @@ from service.registry.model import (
     Warned,
     qualified,
 )
+from service.store.ready import Ready
 from service.store.tables import configs, contexts, counters, modes, references, schemas, versions, warnings
 
 _FULL = select(
@@ -37,91 +63,153 @@ _FULL = select(
 _ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
 
 
+def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
+    """Whether a column is one of `number` values, named as by `_numbered`."""
+    return column.in_([bindparam(f"one{place}") for place in range(number)])
+
+
+def _numbered(values: Sequence[str]) -> dict[str, str]:
+    return {f"one{place}": value for place, value in enumerate(values)}
+
+
+_FULL_OF = _FULL.where(versions.c.subject == bindparam("subject"))
+_LIVE = ~versions.c.deleted
+_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
+_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
+_LOOKALIKES = _FULL_OF.where(or_(schemas.c.refs != "[]", _NUMBERED)).order_by(versions.c.version.desc())
+_HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
+
+VERSION_OF = Ready(_FULL_OF.where(versions.c.version == bindparam("version")))
+# by whether soft-deleted versions count
+LATEST = {True: Ready(_HIGHEST.limit(1)), False: Ready(_HIGHEST.where(_LIVE).limit(1))}
+BY_CONTENT = {True: Ready(_HIGHEST.where(_SAME).limit(1)), False: Ready(_HIGHEST.where(_SAME, _LIVE).limit(1))}
+LOOKALIKES = {True: Ready(_LOOKALIKES), False: Ready(_LOOKALIKES.where(_LIVE))}
+VERSIONS = Ready(_ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
+HOLDERS = Ready(
+    _FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
+)
+# one query for each number of scopes
+CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)]
+MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
+# Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
+ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
+FIRST_ID = Ready(insert(counters), "context", "last")
+NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
+PUT_SCHEMA = Ready(insert(schemas), *schemas.c.keys())
+PUT_VERSION = Ready(insert(versions), "context", "subject", "version", "id", "ts", "deleted")
+
+
 class Transaction:
     """Reader and Writer on one SQL connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, changes: set[Part] | None = None) -> None:
+        """`changes`: None to read only; else what this transaction changes is added to it."""
         self._sql = connection
+        self._changes: set[Part] = set() if changes is None else changes
+        footprint = CURRENT.get()
+        self._reads: set[Part] = set() if footprint is None else footprint.parts
+        if footprint is not None and changes is not None:
+            footprint.wrote = True
 
     # ---- reading
 
     def version(self, subject: str, version: int) -> Stored | None:
-        return self._one(_FULL.where(versions.c.subject == subject, versions.c.version == version))
+        self._reads.add(subject_part(subject))
+        return self._one(VERSION_OF(self._sql, subject=subject, version=version))
 
     def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
-        return self._one(_highest(_FULL.where(versions.c.subject == subject), deleted))
+        self._reads.add(subject_part(subject))
+        return self._one(LATEST[deleted](self._sql, subject=subject))
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
     ) -> Stored | None:
-        same = (schemas.c.identity == content.identity, schemas.c.kind == content.kind)
-        query = _FULL.where(versions.c.subject == subject, *same)
-        query = query if schema_id is None else query.where(versions.c.id == schema_id)
-        return self._one(_highest(query, deleted))
+        self._reads.add(subject_part(subject))
+        if schema_id is None:
+            same = BY_CONTENT[deleted]
+            return self._one(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
+        query = _FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
+        query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
+        return self._one(self._sql.execute(_highest(query, deleted).limit(1)))
 
     def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
-        numbered = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-        query = _FULL.where(versions.c.subject == subject, or_(schemas.c.refs != "[]", numbered))
-        return self._all(_highest(query, deleted))
+        self._reads.add(subject_part(subject))
+        return self._all(LOOKALIKES[deleted](self._sql, subject=subject))
 
     def versions(self, subject: str) -> list[VersionRow]:
-        return self._rows(_ROW.where(versions.c.subject == subject).order_by(versions.c.version))
+        self._reads.add(subject_part(subject))
+        return self._rows(VERSIONS(self._sql, subject=subject))
 
     def live(self, subject: str) -> list[Stored]:
+        self._reads.add(subject_part(subject))
         query = _FULL.where(versions.c.subject == subject, ~versions.c.deleted)
-        return self._all(query.order_by(versions.c.version))
+        return self._all(self._sql.execute(query.order_by(versions.c.version)))
 
     def holders(self, context: str, schema_id: int) -> list[Stored]:
-        query = _FULL.where(versions.c.context == context, versions.c.id == schema_id)
-        return self._all(query.order_by(versions.c.seq))
+        self._reads.add(id_part(context, schema_id))
+        return self._all(HOLDERS(self._sql, context=context, id=schema_id))
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
+        self._reads.add(ANYTHING)
         query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
-        return self._all(query.order_by(versions.c.subject, versions.c.version))
+        return self._all(self._sql.execute(query.order_by(versions.c.subject, versions.c.version)))
 
     def subjects(self) -> list[tuple[str, bool]]:
+        self._reads.add(ANYTHING)
         live = func.max(case((versions.c.deleted, 0), else_=1))
         found = self._sql.execute(select(versions.c.subject, live).group_by(versions.c.subject))
         return sorted((subject, bool(alive)) for subject, alive in found)
 
     def schema(self, context: str, schema_id: int) -> Content | None:
-        query = select(schemas).where(schemas.c.context == context, schemas.c.id == schema_id)
+        self._reads.add(id_part(context, schema_id))
+        what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata"))
+        query = select(*what).where(schemas.c.context == context, schemas.c.id == schema_id)
         row = self._sql.execute(query).first()
-        return None if row is None else _content(row)
+        return None if row is None else _content(*row)
 
     def id_of(self, context: str, content: Content) -> int | None:
-        same = (schemas.c.identity == content.identity, schemas.c.kind == content.kind)
-        query = select(func.min(schemas.c.id)).where(schemas.c.context == context, *same)
-        return self._sql.execute(query).scalar()
+        self._reads.add(ANYTHING)
+        found = ID_OF(self._sql, context=context, identity=content.identity, kind=content.kind)
+        return min((number for (number,) in found), default=None)
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
+        self._reads.add(ANYTHING)
         query = select(schemas.c.context, schemas.c.id).where(schemas.c.identity == identity)
         return [(context, number) for context, number in self._sql.execute(query.order_by(*query.selected_columns))]
 
     def max_id(self, context: str) -> int:
-        return self._sql.execute(select(counters.c.last).where(counters.c.context == context)).scalar() or 0
+        self._reads.add(ANYTHING)
+        found = MAX_ID(self._sql, context=context).fetchone()
+        return int(found[0]) if found else 0
 
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
+        self._reads.add(ANYTHING)
         joined = and_(references.c.subject == versions.c.subject, references.c.version == versions.c.version)
         query = _ROW.join(references, joined)
-        return self._rows(query.where(references.c.to_subject == subject, references.c.to_version == version))
+        query = query.where(references.c.to_subject == subject, references.c.to_version == version)
+        return self._rows(self._sql.execute(query))
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        found = self._sql.execute(select(configs.c.scope, configs.c.body).where(configs.c.scope.in_(scopes)))
+        self._reads.update(map(config_part, scopes))
+        found = CONFIGS[len(scopes)](self._sql, **_numbered(scopes))
         return {scope: json.loads(body) for scope, body in found}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
+        self._reads.add(ANYTHING)
         return {scope: json.loads(body) for scope, body in self._sql.execute(select(configs.c.scope, configs.c.body))}
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
-        found = self._sql.execute(select(modes.c.scope, modes.c.mode).where(modes.c.scope.in_(scopes)))
-        return {row.scope: row.mode for row in found}
+        self._reads.update(map(mode_part, scopes))
+        return dict(MODES[len(scopes)](self._sql, **_numbered(scopes)).fetchall())
 
     def contexts(self) -> list[str]:
+        self._reads.add(CONTEXTS)
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
 
     def counts(self) -> Counts:
+        self._reads.add(ANYTHING)
         same = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
         kinds = select(schemas.c.kind, versions.c.deleted, func.count()).join_from(versions, schemas, same)
         by_state: dict[bool, dict[str, int]] = {False: {}, True: {}}
@@ -132,6 +220,7 @@ class Transaction:
         return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
 
     def warnings(self, subject: str | None = None) -> list[Warned]:
+        self._reads.add(ANYTHING)
         query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
         query = query if subject is None else query.where(warnings.c.subject == subject)
         return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
@@ -139,36 +228,41 @@ class Transaction:
     # ---- writing
 
     def new_id(self, context: str) -> int:
-        number = self.max_id(context) + 1
-        self.use_id(context, number)
-        return number
+        last = self.max_id(context)
+        if last:
+            NEXT_ID(self._sql, this=context, last=last + 1)
+        else:
+            self.use_id(context, 1)
+        return last + 1
 
     def use_id(self, context: str, number: int) -> None:
-        last = self._sql.execute(select(counters.c.last).where(counters.c.context == context)).scalar()
+        last = MAX_ID(self._sql, context=context).fetchone()
         if last is None:
-            self._sql.execute(insert(counters).values(context=context, last=number))
-        elif last < number:
-            self._sql.execute(update(counters).where(counters.c.context == context).values(last=number))
+            FIRST_ID(self._sql, context=context, last=number)
+        elif last[0] < number:
+            NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
         body = None if content.metadata is None else json.dumps(content.metadata, ensure_ascii=False)
-        self._sql.execute(
-            insert(schemas).values(
-                context=context,
-                id=schema_id,
-                identity=content.identity,
-                kind=content.kind,
-                text=content.text,
-                refs=json.dumps(refs, ensure_ascii=False),
-                metadata=body,
-            )
+        PUT_SCHEMA(
+            self._sql,
+            context=context,
+            id=schema_id,
+            identity=content.identity,
+            kind=content.kind,
+            text=content.text,
+            refs=json.dumps(refs, ensure_ascii=False),
+            metadata=body,
         )
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
+        self._changes |= {subject_part(subject), id_part(context, schema_id)}
         row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
-        self._sql.execute(insert(versions).values(row))
+        PUT_VERSION(self._sql, **row)
         if context != DEFAULT_CONTEXT and not self._sql.execute(_context(context)).first():
+            self._changes.add(CONTEXTS)
             self._sql.execute(insert(contexts).values(context=context))
         targets = {(qualified(one.subject or "", context), one.version) for one in content.references}
         for to_subject, to_version in targets:
@@ -177,6 +271,8 @@ class Transaction:
 
     def soft_delete(self, subject: str, numbers: Iterable[int]) -> None:
         where = and_(versions.c.subject == subject, versions.c.version.in_(list(numbers)))
+        ids = self._sql.execute(select(versions.c.context, versions.c.id).where(where).distinct())
+        self._changes |= {subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)}
         self._sql.execute(update(versions).where(where).values(deleted=True))
 
     def remove(self, subject: str, numbers: Iterable[int]) -> None:
@@ -185,6 +281,7 @@ class Transaction:
             return
         those = and_(versions.c.subject == subject, versions.c.version.in_(gone))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
+        self._changes |= {subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)}
         for table in (references, versions, warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(gone)))
         held = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
@@ -197,14 +294,17 @@ class Transaction:
         self._sql.execute(insert(configs).values(scope=scope, body=json.dumps(config, ensure_ascii=False)))
 
     def drop_config(self, scope: str) -> None:
+        self._changes.add(config_part(scope))
         self._sql.execute(delete(configs).where(configs.c.scope == scope))
 
     def put_mode(self, scope: str, mode: str | None) -> None:
+        self._changes.add(mode_part(scope))
         self._sql.execute(delete(modes).where(modes.c.scope == scope))
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
 
     def drop_context(self, context: str) -> None:
+        self._changes.add(CONTEXTS)
         self._sql.execute(delete(contexts).where(contexts.c.context == context))
 
     def put_warning(self, warned: Warned) -> None:
@@ -212,15 +312,15 @@ class Transaction:
 
     # ---- rows
 
-    def _one(self, query: Select[Any]) -> Stored | None:
-        row = self._sql.execute(query.limit(1)).first()
+    def _one(self, found: Any) -> Stored | None:
+        row = found.fetchone()
         return None if row is None else _stored(row)
 
-    def _all(self, query: Select[Any]) -> list[Stored]:
-        return [_stored(row) for row in self._sql.execute(query)]
+    def _all(self, found: Any) -> list[Stored]:
+        return [_stored(row) for row in found]
 
-    def _rows(self, query: Select[Any]) -> list[VersionRow]:
-        return [VersionRow(row.subject, row.version, row.id, bool(row.deleted)) for row in self._sql.execute(query)]
+    def _rows(self, found: Any) -> list[VersionRow]:
+        return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in found]
 
 
 def _highest(query: Select[Any], deleted: bool) -> Select[Any]:
@@ -232,11 +332,12 @@ def _context(context: str) -> Select[Any]:
     return select(contexts.c.context).where(contexts.c.context == context)
 
 
-def _stored(row: Row[Any]) -> Stored:
-    return Stored(row.subject, row.version, row.id, _content(row), row.ts, bool(row.deleted))
+def _stored(row: Sequence[Any]) -> Stored:
+    """A row of _FULL."""
+    subject, version, id_, ts, deleted, *content = row
+    return Stored(subject, version, id_, _content(*content), ts, bool(deleted))
 
 
-def _content(row: Row[Any]) -> Content:
-    refs = tuple(Reference(*one) for one in json.loads(row.refs))
-    body = None if row.metadata is None else json.loads(row.metadata)
-    return Content(bytes(row.identity), row.text, row.kind, refs, body)
+def _content(identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> Content:
+    references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
+    return Content(bytes(identity), text, kind, references, None if metadata is None else json.loads(metadata))

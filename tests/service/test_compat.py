@@ -195,3 +195,18 @@ def test_a_long_old_schema_is_cut() -> None:
 def test_settings_know_the_same_levels() -> None:
     for name in LEVELS:
         assert Settings(compatibility=name.lower()).compatibility == name
+
+
+def test_equal_types_in_two_places_are_told_apart() -> None:
+    """Equal column types are one node in memory; what is wrong with them is said of each place."""
+    unions = [["null", "int"], ["null", "string"]]
+    old, new = (
+        record("R", column("a", union), column("b", union), column("c", plain), column("d", plain))
+        for union, plain in zip(unions, ["int", "bytes"], strict=True)
+    )
+    assert [path for _, path, _ in described(new, old)] == [
+        "/fields/0/type/1",
+        "/fields/1/type/1",
+        "/fields/2/type",
+        "/fields/3/type",
+    ]

@@ -33,6 +33,11 @@ def canonical(node: Node, known: Iterable[str] = ()) -> str:
     return _Writer(set(known)).text(node, "")
 
 
+def canonical_field(field: Field) -> str:
+    """A field of a type that names nothing, as it stands in the canonical text of any record."""
+    return _Writer(set()).field(field, "")
+
+
 def normalized(node: Node, known: Iterable[str] = ()) -> str:
     """The canonical text with what does not change the meaning put in order."""
     return _NormalWriter(set(known)).text(node, "")
@@ -43,6 +48,8 @@ class _Writer:
         self.known = known
 
     def text(self, node: Node, space: str) -> str:
+        if node.shared and type(self) is _Writer:
+            return node.shared
         match node:
             case Union():
                 return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
@@ -84,14 +91,20 @@ class _Writer:
         return self.object(parts)
 
     def field(self, field: Field, space: str) -> str:
-        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}', *self.doc(field.doc)]
+        if field.shared and type(self) is _Writer:
+            return field.shared
+        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
+        if field.doc is not None:
+            parts += self.doc(field.doc)
         if field.default is not MISSING:
             parts += self.default(field.type, field.default)
         if field.order != "ascending":
             parts.append(f'"order":{quote(field.order)}')
         if field.aliases:
             parts.append('"aliases":' + dump(self.aliases(field.aliases)))
-        return self.object([*parts, *self.props(field.props)])
+        if field.props:
+            parts += self.props(field.props)
+        return self.object(parts)
 
     @staticmethod
     def object(parts: list[str]) -> str:

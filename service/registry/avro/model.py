@@ -24,10 +24,14 @@ MISSING: Final = _Missing()
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written."""
+    """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written.
+
+    `shared`: the canonical text of a node that stands for equal types in many places (`sharing`), else "".
+    """
 
     kind: str
     props: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    shared: str = field(default="", kw_only=True)
 
 
 @dataclass(eq=False, slots=True)
@@ -66,6 +70,8 @@ class Named(Node):
 
 @dataclass(eq=False, slots=True)
 class Field:
+    """`shared` is as in Node."""
+
     name: str
     type: Node
     doc: str | None = None
@@ -73,6 +79,7 @@ class Field:
     order: str = "ascending"
     aliases: list[str] = field(default_factory=list)
     props: dict[str, Any] = field(default_factory=dict)
+    shared: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -104,3 +111,10 @@ def union_name(node: Node) -> str:
     if isinstance(node, Named | Pending):
         return node.fullname
     return node.kind
+
+
+def names_nothing(node: Node) -> bool:
+    """Whether it is a primitive or a union of primitives: nothing in it can lead back to where it stands."""
+    if isinstance(node, Union):
+        return all(isinstance(branch, Primitive) for branch in node.branches)
+    return isinstance(node, Primitive)

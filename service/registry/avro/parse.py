@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from service.registry.avro import json_text
-from service.registry.avro.canonical import canonical
+from service.registry.avro.canonical import canonical, canonical_field
 from service.registry.avro.defaults import is_valid_default
 from service.registry.avro.model import (
     MISSING,
@@ -28,8 +28,10 @@ from service.registry.avro.model import (
     Primitive,
     Record,
     Union,
+    names_nothing,
     union_name,
 )
+from service.registry.avro.sharing import Shared, key_of
 
 
 class AvroSchemaError(ValueError):
@@ -44,6 +46,7 @@ _SCHEMA_RESERVED: Final = frozenset(
     {"doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"}
 )
 _ENUM_RESERVED: Final = _SCHEMA_RESERVED | {"default"}
+_PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
 
@@ -63,6 +66,13 @@ def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool =
         raise AvroSchemaError("Schema is nested too deeply") from None
 
 
+# Nothing tells one primitive without attributes from another, so there is one of each.
+_PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
+
+_TYPES: Final = Shared[Node]()
+_FIELDS: Final = Shared[Field]()  # valid ones only
+
+
 class _Parser:
     def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
         self.known = known
@@ -70,6 +80,7 @@ class _Parser:
         self.names: dict[str, Named] = {}
         self.waiting = False
         self.fields: list[Field] = []
+        self.plain: list[tuple[bytes, Field]] = []
 
     def parse(self, value: Any) -> Node:
         root = self.node(value, "")
@@ -78,26 +89,40 @@ class _Parser:
         if self.strict:
             for field in self.fields:
                 check_default(field)
+            for key, field in self.plain:
+                field.shared = canonical_field(field)
+                _FIELDS.put(key, field)
         return root
 
     def node(self, value: Any, space: str) -> Node:
         if isinstance(value, str):
             return self.by_name(value, space)
         if isinstance(value, list):
-            return self.union(value, space)
+            return self.shared_type(value, lambda: self.union(value, space))
         if not isinstance(value, dict):
             raise AvroSchemaError(f"Schema not yet supported: {json_text.dump(value)}")
         kind = value.get("type")
         if not isinstance(kind, str):
             raise AvroSchemaError(f"No type: {json_text.dump(value)}")
         if kind in PRIMITIVES:
-            return Primitive(kind, props=others(value, _SCHEMA_RESERVED))
+            return self.shared_type(value, lambda: Primitive(kind, props=others(value, _SCHEMA_RESERVED)))
         build = _BUILDERS.get(kind)
         return build(self, value, space) if build else self.by_name(kind, space)
 
+    def shared_type(self, value: Any, read: Callable[[], Node]) -> Node:
+        """The node of a primitive, or of a union of such, that was met before; else what `read` makes of it."""
+        key = key_of(value)
+        node = _TYPES.get(key)
+        if node is None:
+            node = read()
+            if names_nothing(node):
+                node.shared = canonical(node)
+                _TYPES.put(key, node)
+        return node
+
     def by_name(self, name: str, space: str) -> Node:
         if name in PRIMITIVES:
-            return Primitive(name)
+            return _PLAIN[name]
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
             found = self.known.get(candidate) or self.names.get(candidate)
@@ -155,21 +180,32 @@ class _Parser:
     def field(self, item: Any, space: str) -> Field:
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {json_text.dump(item)}")
+        plain = item.keys() <= _PLAIN_FIELD
+        key = key_of(item) if plain else b""
+        known = _FIELDS.get(key) if plain else None
+        if known is not None:
+            return known
         name = self.checked(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {json_text.dump(item)}")
-        order = str(item.get("order", "ascending")).lower()
-        if order not in _ORDERS:
-            raise AvroSchemaError(f"No such field order: {item['order']}")
-        field = Field(
-            name,
-            self.node(item["type"], space),
-            doc=optional_text(item, "doc"),
-            default=item.get("default", MISSING),
-            order=order,
-            aliases=aliases_of(item),
-            props=others(item, _FIELD_RESERVED),
-        )
+        default = item.get("default", MISSING)
+        if plain:
+            field = Field(name, self.node(item["type"], space), default=default)
+            if field.type.shared:
+                self.plain.append((key, field))
+        else:
+            order = str(item.get("order", "ascending")).lower()
+            if order not in _ORDERS:
+                raise AvroSchemaError(f"No such field order: {item['order']}")
+            field = Field(
+                name,
+                self.node(item["type"], space),
+                doc=optional_text(item, "doc"),
+                default=default,
+                order=order,
+                aliases=aliases_of(item),
+                props=others(item, _FIELD_RESERVED),
+            )
         self.fields.append(field)
         return field
 
@@ -243,7 +279,7 @@ class _Parser:
             if found is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
             return found
-        if id(node) in done:
+        if node.shared or id(node) in done:
             return node
         done.add(id(node))
         match node:
@@ -255,7 +291,8 @@ class _Parser:
                 node.branches = [self.settle(branch, done) for branch in node.branches]
             case Record():
                 for field in node.fields:
-                    field.type = self.settle(field.type, done)
+                    if not field.shared:
+                        field.type = self.settle(field.type, done)
         return node
 
 
@@ -270,12 +307,16 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
 
 
 def check_default(field: Field) -> None:
+    if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
+        return  # by far the most common, and valid
     if field.default is not MISSING and not is_valid_default(field.type, field.default):
         shown = json_text.dump(field.default)
         raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical(field.type)}")
 
 
 def others(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+    if value.keys() <= reserved:
+        return {}
     return {key: item for key, item in value.items() if key not in reserved}
 
 

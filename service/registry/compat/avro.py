@@ -9,7 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from service.registry.avro.model import MISSING, Array, Enum, Field, Fixed, Map, Named, Node, Record, Union
+from service.registry.avro.model import (
+    MISSING,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Record,
+    Union,
+    names_nothing,
+)
 
 _PROMOTIONS: Final = {
     "long": {"int"},
@@ -64,6 +76,8 @@ class _Comparison:
         self.seen: dict[tuple[int, int], list[Incompatibility]] = {}
 
     def compare(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+        if names_nothing(reader) or names_nothing(writer):
+            return self.calculate(reader, writer, path)  # one such node may stand in many places
         pair = (id(reader), id(writer))
         if pair not in self.seen:
             self.seen[pair] = []  # while the pair is being compared, meeting it again proves nothing against it

@@ -1,0 +1,61 @@
+"""Which parts of the store an answer was made from, so that it can be kept until one of them changes.
+
+A transaction notes what it reads in the footprint of the request it works for, and tells the store's listeners what it
+changed. A part is coarser than a query: all of a subject, all that holds an id, the config or mode of a scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+Part = tuple[str, ...]
+ANYTHING: Final[Part] = ("anything",)
+"""Changes with every write (the store adds it): lists, counts, and whatever has no part of its own."""
+CONTEXTS: Final[Part] = ("contexts",)
+
+
+def subject_part(subject: str) -> Part:
+    """The versions of a subject."""
+    return "subject", subject
+
+
+def id_part(context: str, schema_id: int) -> Part:
+    """An id, and the versions that hold it."""
+    return "id", context, str(schema_id)
+
+
+def config_part(scope: str) -> Part:
+    return "config", scope
+
+
+def mode_part(scope: str) -> Part:
+    return "mode", scope
+
+
+@dataclass(slots=True)
+class Footprint:
+    """What a request read, whether it went on to write, and the path of the route that answered it."""
+
+    parts: set[Part] = field(default_factory=set)
+    wrote: bool = False
+    route: str = ""
+
+
+CURRENT: ContextVar[Footprint | None] = ContextVar("footprint", default=None)
+"""Set for the time of a request whose answer may be kept; threads that work for it inherit it."""
+
+
+class Listener(Protocol):
+    """Told of every change. From `changing` until `changed` it must not trust what it reads about these parts."""
+
+    def changing(self, parts: Collection[Part]) -> None:
+        """These parts are about to change."""
+
+    def changed(self, parts: Collection[Part]) -> None:
+        """The change is there for every reader, or was given up."""
+
+    def forget(self) -> None:
+        """Anything may have changed, e.g. because another process wrote."""
