@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas import checksum
 from schemas.errors import SetupError, WireError
-from schemas.event import Bootstrap, Event, Message, RowChange, Watermark
+from schemas.event import MAX_TSO, Bootstrap, Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
@@ -103,6 +103,10 @@ def place_of(message: Message) -> str:
 def _decoded(decoder: Decoder, message: Message) -> Result:
     """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
     events = decoder.decode(message)
+    for event in events:
+        if event.commit_ts is not None and not 0 <= event.commit_ts <= MAX_TSO:
+            details = f"commit_ts {event.commit_ts} is no TSO (physical ms << 18)"
+            raise WireError("MALFORMED", where="value", details=details)
     return Result(events) if events else Result(skipped=["tombstone" if message.value is None else "empty"])
 
 
