@@ -2,165 +2,19 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import logging
-import os
-import signal
-import sys
-from types import FrameType
-from typing import Annotated, Any, NoReturn
-
 import typer
-from pydantic import ValidationError
 
-from schemas.errors import SetupError
-from service import logs
-from service.app import create_served
-from service.history.replay import HistoryMode, replay
-from service.server import base_url, bind, server
-from service.settings import Settings, aliases_used
-
-CANNOT_START = 2
-_LOG = logging.getLogger("service")
+from service.commands.history import history
+from service.commands.serve import serve
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
-
-Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
-StoreUrl = Annotated[
-    str | None, typer.Option(help="Where schemas are kept: sqlite:///PATH. [BRIDGE_STORE, sqlite:///registry.db]")
-]
-Profile = Annotated[
-    int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
-]
-LogicalTypes = Annotated[
-    str | None,
-    typer.Option(
-        help="strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
-        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]"
-    ),
-]
-LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
-AccessLog = Annotated[
-    bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
-]
+app.command()(serve)
+app.add_typer(history, name="history")
 
 
 @app.callback()
 def commands() -> None:
     """A Confluent-compatible schema registry for TiCDC and Spark."""
-
-
-@app.command()
-def serve(
-    host: Host = None,
-    port: Port = None,
-    store: StoreUrl = None,
-    profile: Profile = None,
-    logical_types: LogicalTypes = None,
-    log_format: LogFormat = None,
-    access_log: AccessLog = None,
-) -> None:
-    """Serve the registry until Ctrl-C or SIGTERM.
-
-    Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
-
-    Every option can come from the environment as BRIDGE_NAME; the names SCHEMA_REGISTRY_LISTENERS,
-    SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL and KARAPACE_HOST, _PORT, _COMPATIBILITY are understood too.
-    When it is ready, one line on stderr says where it listens.
-
-    Try it:  curl http://127.0.0.1:8081/subjects
-    """
-    given = {
-        "host": host,
-        "port": port,
-        "store": store,
-        "profile": profile,
-        "logical_types": logical_types,
-        "log_format": log_format,
-        "access_log": access_log,
-    }
-    explicit = {name: value for name, value in given.items() if value is not None}
-    try:
-        run(explicit)
-    except SetupError as error:
-        give_up(error.detail)
-    except ValidationError as error:
-        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
-    except ValueError as error:
-        give_up(str(error))
-
-
-history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
-app.add_typer(history, name="history")
-
-HistoryFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
-]
-ReplayMode = Annotated[
-    HistoryMode, typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
-]
-
-
-@history.command("replay")
-def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
-    """Replay a recorded DDL history and print each statement's tables as they are after it.
-
-    A line in: {"script","seq","db","ddl","sql_mode","ok","wire":[{"ts","scm","tbl","t","q"}]}. A line out:
-    {"script","seq","ok","error","tables","gone"}. Catalogs start empty at each new script. A statement that could not
-    be read or applied has "ok" false and says why; the exit code is 0 all the same, 2 where FILE is no history.
-
-    Try it:  python -m service history replay ddl.jsonl --mode typed
-    """
-    done = failed = 0
-    try:
-        with open(0 if file == "-" else file, encoding="utf-8", closefd=file != "-") as lines:
-            for result in replay(lines, mode):
-                print(json.dumps(result, ensure_ascii=False))
-                done, failed = done + 1, failed + (not result["ok"])
-    except SetupError as error:
-        give_up(error.detail)
-    except (OSError, UnicodeDecodeError) as error:
-        give_up(f"{file}: {error}")
-    say(f"history replay: {done} statements, {failed} that could not be read or applied")
-
-
-def run(explicit: dict[str, Any]) -> None:
-    """Start and serve. Raises SetupError or ValueError if it can't start."""
-    settings = Settings(**explicit)
-    logs.configure(settings.log_format, settings.log_level)
-    for used in aliases_used(os.environ, explicit):
-        say(used)
-    listening = bind(settings.host, settings.port)
-    with listening:
-        service = create_served(settings)
-
-        def ready() -> None:
-            say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")
-
-        # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
-        signal.signal(signal.SIGTERM, stopped)
-        signal.signal(signal.SIGINT, stopped)
-        # What is there now stays, and what comes later is mostly kept in caches: look through it less often.
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
-        server(service, settings.log_level, ready).run(sockets=[listening])
-    say("stopped")
-
-
-def stopped(_number: int, _frame: FrameType | None) -> None:
-    """The signal has done its work already."""
-
-
-def say(text: str) -> None:
-    """Say something on stderr, whatever the log level is."""
-    _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
-
-
-def give_up(reason: str) -> NoReturn:
-    print(f"ticdc-bridge: can't start: {reason}", file=sys.stderr, flush=True)
-    raise typer.Exit(CANNOT_START)
 
 
 def main() -> None:

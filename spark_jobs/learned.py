@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from schemas.ddl.apply import apply, touched
 from schemas.ddl.catalog import Catalog, new_catalog
-from schemas.ddl.lexer import TYPED, WIRE, Mode
+from schemas.ddl.lexer import mode_of
 from schemas.ddl.parser import parse
 from schemas.errors import DdlError
 from schemas.event import DdlEvent, Event, Message
@@ -15,9 +15,6 @@ from schemas.ports import TableSource
 from schemas.table import Table, TableId, TableVersion
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Side
-
-# A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
-_MODES: dict[str, Mode] = {"debezium-mysql": TYPED}
 
 
 class Learned:
@@ -53,7 +50,7 @@ class Learned:
         assert event.commit_ts is not None
         ids: tuple[TableId, ...] = (TableId(event.db, event.table),)
         try:
-            statement = parse(event.query, _MODES.get(event.format, WIRE), event.db)
+            statement = parse(event.query, mode_of(event.format), event.db)
             ids = touched(self._catalog, statement, event.db)
             self._catalog = apply(self._catalog, statement, event.db)
         except DdlError:

@@ -5,7 +5,7 @@ Upstream `pkg/meta/model/job.go`. What one statement can be several of (REMOVE, 
 
 from __future__ import annotations
 
-from schemas.ddl.lexer import TYPED, WIRE
+from schemas.ddl.lexer import mode_of
 from schemas.ddl.parser import parse
 from schemas.ddl.statements import (
     AddColumns,
@@ -91,6 +91,6 @@ def ddl_type_of(event: DdlEvent) -> int | None:
     if event.ddl_type is not None or not event.query:
         return event.ddl_type
     try:
-        return action_type(parse(event.query, TYPED if event.format == "debezium-mysql" else WIRE, event.db))
+        return action_type(parse(event.query, mode_of(event.format), event.db))
     except DdlError:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from schemas.ddl.lexer import BITS, END, NUMBER, OP, QUOTED, STRING, WORD, Mode, Token, described, syntax_error, tokens
+from schemas.ddl.lexer import BITS, END, NUMBER, QUOTED, STRING, WORD, Mode, Token, described, syntax_error, tokens
 from schemas.ddl.statements import Name
 from schemas.errors import DdlError
 
@@ -213,7 +213,3 @@ class Cursor:
         while self.token.kind != END and not (self.upper == ";" and self.ahead().kind == END):
             self.advance()
         self.end()
-
-
-def is_operator(token: Token) -> bool:
-    return token.kind == OP

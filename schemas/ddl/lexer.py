@@ -56,6 +56,13 @@ class Mode:
 WIRE = Mode(backslashes=False)
 TYPED = Mode.typed()
 SHOW = Mode(backslashes=True, literal_inside=True)
+# A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
+_MODES = {"debezium-mysql": TYPED}
+
+
+def mode_of(format_name: str) -> Mode:
+    """The lexical mode in which a wire format (a name of FORMATS) carries DDL."""
+    return _MODES.get(format_name, WIRE)
 
 
 class Token(NamedTuple):

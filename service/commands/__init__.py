@@ -1,0 +1,1 @@
+"""The commands of `python -m service`, a file each; `service.cli` lists them."""

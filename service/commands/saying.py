@@ -1,0 +1,23 @@
+"""How commands speak: lines on stderr, and exit code 2 for what can't start."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final, NoReturn
+
+import typer
+
+CANNOT_START: Final = 2
+_LOG = logging.getLogger("service")
+
+
+def say(text: str) -> None:
+    """Say something on stderr, whatever the log level is."""
+    _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
+
+
+def give_up(reason: str) -> NoReturn:
+    """Say why, and leave with exit code 2."""
+    print(f"ticdc-bridge: can't start: {reason}", file=sys.stderr, flush=True)
+    raise typer.Exit(CANNOT_START)
