@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -290,14 +291,20 @@ def schema(number: Any, size: int = 0) -> str:
 
 
 def fill(served: Served, count: int, prefix: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
-    for number in range(count):
-        body = json.dumps({"schema": schema(f"{prefix}_{number}")})
-        connection.request("POST", f"/subjects/{prefix}-{number}/versions", body)
-        answer = connection.getresponse()
-        if answer.read() and answer.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"a registration was answered {answer.status}")
-    connection.close()
+    """Register `count` schemas, each in a subject of its own."""
+
+    def some(first: int) -> None:
+        connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+        for number in range(first, count, WRITERS):
+            body = json.dumps({"schema": schema(f"{prefix}_{number}")})
+            connection.request("POST", f"/subjects/{prefix}-{number}/versions", body)
+            answer = connection.getresponse()
+            if answer.read() and answer.status != http.HTTPStatus.OK:
+                raise RuntimeError(f"a registration was answered {answer.status}")
+        connection.close()
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(some, range(WRITERS)))
 
 
 def register(served: Served, subject: str, text: str) -> None:
