@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from schemas.errors import BridgeError
@@ -22,9 +24,11 @@ from service.api.errors import body_of
 from service.api.media import check_content_type, negotiate
 from service.deps import Services
 from service.logs import REQUEST_ID
-from service.registry.model import NewSchema
+from service.registry.config import target
+from service.registry.identity import identity
+from service.registry.model import Content, NewSchema
 from service.registry.naming import normalized
-from service.registry.ports import Writer
+from service.registry.ports import Reader, Writer
 from service.registry.registering import Wish, register_plain
 
 ROUTE: Final = "/subjects/{subject}/versions"
@@ -60,6 +64,7 @@ class Lane:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._store = services.registry.store
         self._thread = ThreadPoolExecutor(1, "registrations")
         self._waiting: deque[Waiting] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -115,19 +120,40 @@ class Lane:
     # ---- in the thread
 
     def _answers(self, batch: list[Wanted]) -> list[Answer | None]:
-        read = [(wanted, self._read(wanted)) for wanted in batch]
-        asked = [(wanted, new) for wanted, new in read if new is not None]
         answers: dict[int, Answer | None] = {}
-        if asked:
-            works = [lambda tx, wanted=wanted, new=new: self._registered(tx, wanted, new) for wanted, new in asked]
-            try:
-                outcomes = self._services.registry.store.write_each(works)
-            except BridgeError as error:  # the store is in trouble, and would be so for the app
-                text = body_of(error.row, error.detail, self._services.profile)
-                outcomes = [Answer(error.row.http, wanted.media_type, text) for wanted, _ in asked]
-            for (wanted, _), outcome in zip(asked, outcomes, strict=True):
-                answers[id(wanted)] = outcome if isinstance(outcome, Answer) else None
+        asked = self._unknown([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
+        works = [partial(self._registered, wanted=wanted, new=new) for wanted, new in asked]
+        try:
+            outcomes: Sequence[Answer | Exception | None] = self._store.write_each(works) if works else ()
+        except BridgeError as error:  # the store is in trouble, and would be so for the app
+            outcomes = [self._failed(wanted, error) for wanted, _ in asked]
+        for (wanted, _), outcome in zip(asked, outcomes, strict=True):
+            answers[id(wanted)] = outcome if isinstance(outcome, Answer) else None
         return [answers.get(id(wanted)) for wanted in batch]
+
+    def _unknown(self, asked: list[tuple[Wanted, NewSchema]]) -> list[tuple[Wanted, NewSchema]]:
+        """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
+        try:
+            with self._store.read() as tx:
+                return [(wanted, new) for wanted, new in asked if not self._known(tx, wanted.subject, new)]
+        except BridgeError:
+            return []
+
+    def _known(self, tx: Reader, subject: str, new: NewSchema) -> bool:
+        if not tx.versions(subject):
+            return False
+        text = self._services.registry.parse(new.kind, new.text).text
+        return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
+
+    def _failed(self, wanted: Wanted, error: BridgeError) -> Answer | None:
+        """The error, unless the app could find, reading only, that nothing has to be written."""
+        try:
+            with self._store.read() as tx:
+                if target(tx, wanted.subject) != wanted.subject or tx.versions(wanted.subject):
+                    return None
+        except BridgeError:
+            return None
+        return Answer(error.row.http, wanted.media_type, body_of(error.row, error.detail, self._services.profile))
 
     def _read(self, wanted: Wanted) -> NewSchema | None:
         """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
