@@ -60,13 +60,9 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
 def _answer(
     request: Request, row: ErrorRow, message: str, media_type: str | None, headers: dict[str, str] | None = None
 ) -> Response:
-    return Response(body_of(row, message, services(request).profile), row.http, media_type=media_type, headers=headers)
-
-
-def body_of(row: ErrorRow, message: str, profile: int) -> bytes:
-    """The answer that says what went wrong."""
-    code = _CODES_OF_7.get(row.error_code, row.error_code) if profile == SEVEN else row.error_code
-    return compact({"error_code": code, "message": message})
+    code = _CODES_OF_7.get(row.error_code, row.error_code) if services(request).profile == SEVEN else row.error_code
+    body = compact({"error_code": code, "message": message})
+    return Response(body, row.http, media_type=media_type, headers=headers)
 
 
 def allowed_methods(request: Request) -> list[str]:

@@ -211,9 +211,9 @@ class Hot:
             return False
         length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
         headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.start", "status": _OK, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self._metrics.tally("POST", ROUTE, answer.status).add(time.perf_counter() - start)
+        self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         return True
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:

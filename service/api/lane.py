@@ -2,7 +2,8 @@
 
 The event loop collects what comes while that thread is at work and then hands it over as the next batch, and gets all
 its answers at once; so neither threads nor commits grow with the number of writers. Only what is plain goes this way:
-a new text under a simple name, which `registering.register_plain` takes. All else, errors too, is left to the app.
+a new text under a simple name, which `registering.register_plain` takes. All else is left to the app, errors too; so is
+what a store in trouble does not take soon, because the app knows how long a request may wait.
 """
 
 from __future__ import annotations
@@ -10,21 +11,20 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Final
 
 from schemas.errors import BridgeError
 from service.api import shapes
 from service.api.bodies import SCHEMA, new_schema, parse
 from service.api.call import compact
-from service.api.errors import body_of
 from service.api.media import check_content_type, negotiate
 from service.deps import Services
 from service.logs import REQUEST_ID
-from service.registry.config import target
 from service.registry.identity import identity
 from service.registry.model import Content, NewSchema
 from service.registry.naming import normalized
@@ -36,11 +36,14 @@ _PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")
 _QUERY = re.compile(rb"(?:normalize=(?:(true)|false))?", re.IGNORECASE)
 _LONGEST_BODY: Final = 64 * 1024
 _MOST: Final = 64
+_TURN_SECONDS: Final = 1.0
+_PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    status: int
+    """A 200."""
+
     media_type: str
     body: bytes
 
@@ -69,6 +72,8 @@ class Lane:
         self._waiting: deque[Waiting] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that the batch at work was taken from; None when there is none."""
+        self._late: asyncio.TimerHandle | None = None
+        self._stuck = False
 
     def wanted(
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
@@ -87,10 +92,12 @@ class Lane:
     async def register(self, wanted: Wanted) -> Answer | None:
         """The answer, when what it says is durable; None if the app has to answer."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer | None] = loop.create_future()
         if self._loop is not None and self._loop is not loop:  # that one has ended
-            self._loop = None
             self._waiting.clear()
+            self._loop, self._stuck = None, False
+        if self._stuck:
+            return None
+        answer: asyncio.Future[Answer | None] = loop.create_future()
         self._waiting.append((wanted, answer))
         if self._loop is None:
             self._hand_over(loop)
@@ -99,7 +106,14 @@ class Lane:
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
         self._loop = loop
+        self._late = loop.call_later(_PATIENCE, self._give_up, batch)
         self._thread.submit(self._work, loop, batch)
+
+    def _give_up(self, batch: list[Waiting]) -> None:
+        """The thread hangs, perhaps in a database that does not answer: until it is back, nobody waits for it."""
+        self._stuck = True
+        settle((*batch, *self._waiting), repeat(None))
+        self._waiting.clear()
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting]) -> None:
         """In the thread."""
@@ -110,10 +124,10 @@ class Lane:
             loop.call_soon_threadsafe(self._take, loop, batch, answers)
 
     def _take(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[Answer | None]) -> None:
-        for (_, waiting), answer in zip(batch, answers, strict=True):
-            if not waiting.done():  # the request may have been given up
-                waiting.set_result(answer)
-        self._loop = None
+        if self._late is not None:
+            self._late.cancel()
+        settle(batch, answers)
+        self._loop, self._stuck = None, False
         if self._waiting:
             self._hand_over(loop)
 
@@ -124,9 +138,9 @@ class Lane:
         asked = self._unknown([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
         works = [partial(self._registered, wanted=wanted, new=new) for wanted, new in asked]
         try:
-            outcomes: Sequence[Answer | Exception | None] = self._store.write_each(works) if works else ()
-        except BridgeError as error:  # the store is in trouble, and would be so for the app
-            outcomes = [self._failed(wanted, error) for wanted, _ in asked]
+            outcomes: Sequence[Answer | Exception] = self._store.write_each(works, _TURN_SECONDS) if works else ()
+        except BridgeError:
+            return [None] * len(batch)
         for (wanted, _), outcome in zip(asked, outcomes, strict=True):
             answers[id(wanted)] = outcome if isinstance(outcome, Answer) else None
         return [answers.get(id(wanted)) for wanted in batch]
@@ -144,16 +158,6 @@ class Lane:
             return False
         text = self._services.registry.parse(new.kind, new.text).text
         return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
-
-    def _failed(self, wanted: Wanted, error: BridgeError) -> Answer | None:
-        """The error, unless the app could find, reading only, that nothing has to be written."""
-        try:
-            with self._store.read() as tx:
-                if target(tx, wanted.subject) != wanted.subject or tx.versions(wanted.subject):
-                    return None
-        except BridgeError:
-            return None
-        return Answer(error.row.http, wanted.media_type, body_of(error.row, error.detail, self._services.profile))
 
     def _read(self, wanted: Wanted) -> NewSchema | None:
         """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
@@ -176,4 +180,10 @@ class Lane:
         finally:
             REQUEST_ID.reset(token)
         view = shapes.View(self._services.profile, found.stored.content.text)
-        return Answer(200, wanted.media_type, compact(shapes.registered(found, view)))
+        return Answer(wanted.media_type, compact(shapes.registered(found, view)))
+
+
+def settle(waiting: Iterable[Waiting], answers: Iterable[Answer | None]) -> None:
+    for (_, future), answer in zip(waiting, answers, strict=False):
+        if not future.done():  # the request, or we, may have given it up
+            future.set_result(answer)

@@ -114,8 +114,8 @@ class Store(Protocol):
 
     def write(self) -> AbstractContextManager[Writer]: ...
 
-    def write_each(self, works: Sequence[Callable[[Writer], T]]) -> list[T | Exception]:
-        """Let every work write, one after the other, with one commit for all.
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
 
         Out: what each returned, or the exception that it raised, which undid its own part only. All the rest is durable
         when this returns. What this raises itself undid everything.

@@ -56,13 +56,13 @@ class Commits:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        with self._turn() as (connection, shared), part_of(shared, connection) as transaction:
+        with self._turn(self._wait_seconds) as (connection, shared), part_of(shared, connection) as transaction:
             yield transaction
 
-    def each(self, works: Sequence[Callable[[Transaction], T]]) -> list[T | Exception]:
+    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
         outcomes: list[T | Exception] = []
-        with self._turn() as (connection, shared):
+        with self._turn(wait_seconds) as (connection, shared):
             for work in works:
                 try:
                     with part_of(shared, connection) as transaction:
@@ -74,9 +74,9 @@ class Commits:
         return outcomes
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[Connection, Shared]]:
+    def _turn(self, wait_seconds: float) -> Iterator[tuple[Connection, Shared]]:
         """The writer's connection while it is ours; what was done in it is durable afterwards."""
-        shared = self._take_turn()
+        shared = self._take_turn(wait_seconds)
         connection = self._writer
         assert connection is not None
         try:
@@ -92,11 +92,11 @@ class Commits:
         if shared.error is not None:
             raise shared.error
 
-    def _take_turn(self) -> Shared:
-        deadline = time.monotonic() + self._wait_seconds
+    def _take_turn(self, wait_seconds: float) -> Shared:
+        deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1
-            got = self._turns.wait_for(lambda: not self._busy, self._wait_seconds)
+            got = self._turns.wait_for(lambda: not self._busy, wait_seconds)
             self._waiting -= 1
             self._busy = True if got else self._busy
             shared = self._shared

@@ -91,9 +91,9 @@ class SqlStore:
         with self._translated("Write"), self._commits.writing() as transaction:
             yield transaction
 
-    def write_each(self, works: Sequence[Callable[[Transaction], T]]) -> list[T | Exception]:
+    def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
         with self._translated("Write"):
-            return self._commits.each(works)
+            return self._commits.each(works, min(wait_seconds, self._wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:
         return [alike(through_the_lane), alike(through_the_app)]
 
     first, second = asyncio.run(both())
-    assert lane.answered == ["s"]
+    assert lane.answered == []
     assert first == second
     assert (first[0], json.loads(first[2])["error_code"]) == (500, 50002)
     for subject in ("known", "alias"):  # what is there needs no writing
@@ -226,6 +227,34 @@ def test_a_request_that_is_given_up_harms_no_other(pair: tuple[Hot, Counted, ASG
     assert asyncio.run(some()) == [200] * 4
 
 
+def test_nobody_waits_for_a_thread_that_hangs(
+    pair: tuple[Hot, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, lane, _ = pair
+    back, work = threading.Event(), lane._answers
+
+    def hanging(batch: list[Wanted]) -> list[Answer | None]:
+        back.wait(60)
+        return work(batch)
+
+    monkeypatch.setattr("service.api.lane._PATIENCE", 0.05)
+    monkeypatch.setattr(lane, "_answers", hanging)
+
+    async def some() -> list[list[str]]:
+        answered = []
+        for subject in ("a", "b", "c"):
+            if subject == "c":
+                monkeypatch.setattr("service.api.lane._PATIENCE", 60)
+                back.set()
+                while lane._stuck:
+                    await asyncio.sleep(0.01)
+            assert (await send(one, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
+            answered.append(list(lane.answered))
+        return answered
+
+    assert asyncio.run(some()) == [[], [], ["c"]]
+
+
 # ---- the store's part
 
 
@@ -246,7 +275,9 @@ def failing(tx: Writer) -> int:
 
 
 def test_works_are_apart(store: SqlStore) -> None:
-    first, failed, clash, last = store.write_each([put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')])
+    first, failed, clash, last = store.write_each(
+        [put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')], 1
+    )
     assert (first, last) == (1, 2)
     assert isinstance(failed, ValueError)
     assert isinstance(clash, Exception)  # version 1 is there; the database said so
@@ -262,8 +293,8 @@ def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:
         tx._sql.execute(text("INSERT INTO versions (subject,version,context,id,ts,deleted) VALUES ('x',1,'.',99,0,0)"))
 
     with pytest.raises(RegistryError) as caught:
-        store.write_each([put("s", INT), spoil, put("t", '"string"')])
+        store.write_each([put("s", INT), spoil, put("t", '"string"')], 1)
     assert caught.value.code == "STORE_FAILED"
     with store.read() as tx:
         assert tx.subjects() == []
-    assert store.write_each([put("s", INT)]) == [1]
+    assert store.write_each([put("s", INT)], 1) == [1]
