@@ -288,9 +288,10 @@ def test_works_are_apart(store: SqlStore) -> None:
 
 def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:
     def spoil(tx: Any) -> None:
-        """Put off a check to the commit, where it fails."""
-        tx._sql.execute(text("PRAGMA defer_foreign_keys=ON"))
-        tx._sql.execute(text("INSERT INTO versions (subject,version,context,id,ts,deleted) VALUES ('x',1,'.',99,0,0)"))
+        """Leave something that only the commit finds wrong."""
+        tx._sql.execute(text("CREATE TABLE one (id INTEGER PRIMARY KEY)"))
+        tx._sql.execute(text("CREATE TABLE two (id INTEGER REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED)"))
+        tx._sql.execute(text("INSERT INTO two VALUES (1)"))
 
     with pytest.raises(RegistryError) as caught:
         store.write_each([put("s", INT), spoil, put("t", '"string"')], 1)
