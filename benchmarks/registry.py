@@ -140,7 +140,8 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
             with registry(fresh) as small:
                 fill(small, FEW, "few")
                 for writers in (1, WRITERS):
-                    for size, served in (("few", small), ("many", full)):
+                    pair = (("few", small), ("many", full))
+                    for size, served in pair if number % 2 else reversed(pair):
                         measured = new(served, folder, body, f"n{number}x{writers}x", writers, seconds)
                         asked.say(f"{writers} writers, {size}: {measured.per_second:.0f}/s, {measured.cpu:.0f} us CPU")
                         rates[size, writers].append(measured)
