@@ -34,7 +34,7 @@ def sqlite_engine(url: str, path: str, wait_seconds: float) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",  # a write that was answered survives a power cut
             "foreign_keys=ON",
-            "wal_autocheckpoint=4000",  # 16 MB: what each write changes in the indexes goes to the file once, not 4 times
+            "wal_autocheckpoint=4000",  # 16 MB: pages of indexes that come again and again go to the file once
         ):
             connection.execute(f"PRAGMA {pragma}")
 
