@@ -54,10 +54,10 @@ def waiting_for(connection: Any) -> object | None:
     """What a client has to go on with: a request to send or an answer to take; None while it owes nothing."""
     if in_head(connection):
         return connection.scope or connection
-    cycle: object = connection.cycle
-    if connection.cycle.response_complete:
-        return None
-    return cycle if connection.cycle.more_body or connection.flow.write_paused else None
+    cycle = connection.cycle
+    owes = not cycle.response_complete and (cycle.more_body or connection.flow.write_paused)
+    found: object | None = cycle if owes else None
+    return found
 
 
 class Slow:

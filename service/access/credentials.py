@@ -80,12 +80,12 @@ def read(text: str, source: str) -> Credentials:
     tokens: dict[bytes, str] = {}
     cost = min(_COSTS)
     for number, name, hashed in _lines(text, source):
-        where = f"{source} line {number} ({name})"
+        where = f"{source} line {number}"
         token = _TOKEN.fullmatch(hashed)
         if token is not None:
             digest = bytes.fromhex(token[1])
             if tokens.setdefault(digest, name) != name:
-                raise SetupError("USAGE", details=f"{where}: the same token as of {tokens[digest]}")
+                raise SetupError("USAGE", details=f"{where}: another name has the same token")
             continue
         found = _BCRYPT.fullmatch(hashed)
         if found is None:

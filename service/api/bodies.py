@@ -22,7 +22,8 @@ Reader = Callable[[Any], Any]
 def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callable[[Called], Awaitable[dict[str, Any]]]:
     """A dependency that reads a JSON object; only the `fields` are kept, each through its reader.
 
-    Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body that is missing or null.
+    Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body that is
+    missing or null.
     """
 
     async def read(call: Called) -> dict[str, Any]:

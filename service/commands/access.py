@@ -11,7 +11,7 @@ from schemas.errors import SetupError
 from service.access import acl, credentials
 from service.access.acl import OF_SERVER, OF_SUBJECTS
 from service.access.files import read_text
-from service.commands.saying import give_up, say
+from service.commands.saying import give_up
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
@@ -67,10 +67,10 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
         known = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
     except SetupError as error:
         give_up(error.detail)
-    say(f"{file}: {len(rules.rules)} rules, {len(rules.roles)} roles")
+    print(f"{file}: {len(rules.rules)} rules, {len(rules.roles)} roles", file=sys.stderr)
     without = sorted(one for one in known if rules.access(one) == acl.NOTHING)
     if without:
-        say(f"no rule for: {', '.join(without)}")
+        print(f"no rule for: {', '.join(without)}", file=sys.stderr)
     if name is None:
         return
     access = rules.access(name)
