@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from service.app import create_app
 from service.settings import Settings
 from service.testing import running_service
 from tests.service.access.support import ADMIN, PASSWORD, TOKENS, basic, bearer, files, rule
-from tests.service.support import Answer, Client, column, record
+from tests.service.support import Answer, Client, column, record, until
 
 RULES = (
     ADMIN
@@ -252,13 +251,6 @@ def test_changed_files_count_within_seconds(tmp_path: Path) -> None:
         auth = Path(settings["auth_file"])
         auth.write_text("\n".join(line for line in auth.read_text().splitlines() if not line.startswith("u:")))
         until(lambda: user.get("/subjects").status == 401)
-
-
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_every_route_has_its_permission(tmp_path: Path) -> None:

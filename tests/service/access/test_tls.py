@@ -17,7 +17,7 @@ from service.testing import running_service
 from service.tls import Tls
 from tests.service.access.certificates import Authority, Pair
 from tests.service.access.support import ADMIN, TOKENS, basic, bearer, files, rule
-from tests.service.support import record, serve
+from tests.service.support import Client, record, serve, until
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,7 @@ def test_tls_with_an_encrypted_key(authority: Authority) -> None:
         assert url.startswith("https://")
         assert get(url, "/", authority) == (200, b"{}")
         with pytest.raises((ConnectionError, http.client.HTTPException)):
-            plain = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-            plain.request("GET", "/")
-            plain.getresponse()
+            Client(url.replace("https", "http")).get("/")
     with pytest.raises(SetupError) as raised:
         Tls(server.certificate, server.key, "wrong secret").context()
     assert "secret" not in raised.value.detail
@@ -68,8 +66,8 @@ def test_a_client_certificate_is_a_name(authority: Authority, tmp_path: Path) ->
     tls = {"tls_cert": server.certificate, "tls_key": server.key, "tls_client_ca": authority.file}
     with running_service(**settings, **tls) as url:
         for subject in ("a", "b"):
-            client = registry(url, authority, job, "root", TOKENS["root"])
-            client.register_schema(subject, Schema(record("A"), "AVRO"))
+            with registry(url, authority, job, "root", TOKENS["root"]) as client:
+                client.register_schema(subject, Schema(record("A"), "AVRO"))
         assert get(url, "/subjects", authority, job) == (200, b'["a"]')
         assert get(url, "/subjects", authority, nameless) == (200, b'["b"]')
         assert get(url, "/subjects", authority, job, bearer("root")) == (200, b'["a","b"]')
@@ -101,24 +99,18 @@ def test_a_renewed_certificate_is_used(authority: Authority) -> None:
     with running_service(tls_cert=server.certificate, tls_key=server.key) as url:
         before = serial(url)
         authority.issue("renewed")
-        for _ in range(300):
-            try:
-                if serial(url) != before:
-                    break
-            except ssl.SSLError:  # the key was written, the certificate not yet
-                pass
-        else:
-            pytest.fail("the old certificate is still in use")
+        until(lambda: serial(url) != before)
 
 
 def serial(url: str) -> str:
     host, port = urlsplit(url).hostname, urlsplit(url).port
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection((host or "", port or 0), timeout=30) as plain:
-        plain.settimeout(0.2)
-        with context.wrap_socket(plain) as wrapped:
-            return ssl.DER_cert_to_PEM_cert(wrapped.getpeercert(True) or b"")
+    with (
+        socket.create_connection((host or "", port or 0), timeout=30) as plain,
+        context.wrap_socket(plain) as wrapped,
+    ):
+        return ssl.DER_cert_to_PEM_cert(wrapped.getpeercert(True) or b"")
 
 
 @pytest.mark.parametrize("way", ["user info", "url", "bearer"])
@@ -136,15 +128,17 @@ def test_confluents_client(tmp_path: Path, way: str) -> None:
                 "bearer.auth.identity.pool.id": "pool-1",
             },
         }[way]
-        client = SchemaRegistryClient(config)
-        assert client.register_schema("shop.a", Schema(record("A"), "AVRO")) == 1
-        assert client.get_latest_version("shop.a").version == 1
-        assert client.get_subjects() == ["shop.a"]
-        with pytest.raises(SchemaRegistryError) as refused:
-            client.register_schema("other", Schema(record("A"), "AVRO"))
+        with SchemaRegistryClient(config) as client:
+            assert client.register_schema("shop.a", Schema(record("A"), "AVRO")) == 1
+            assert client.get_latest_version("shop.a").version == 1
+            assert client.get_subjects() == ["shop.a"]
+            with pytest.raises(SchemaRegistryError) as refused:
+                client.register_schema("other", Schema(record("A"), "AVRO"))
         assert (refused.value.http_status_code, refused.value.error_code) == (403, 40301)
-        stranger = SchemaRegistryClient({"url": url, "basic.auth.user.info": "ticdc:wrong"})
-        with pytest.raises(SchemaRegistryError) as unknown:
+        with (
+            SchemaRegistryClient({"url": url, "basic.auth.user.info": "ticdc:wrong"}) as stranger,
+            pytest.raises(SchemaRegistryError) as unknown,
+        ):
             stranger.get_subjects()
         assert (unknown.value.http_status_code, unknown.value.error_code) == (401, 401)
 
