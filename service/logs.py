@@ -15,9 +15,9 @@ REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 ACCESS: Final = logging.getLogger("service.access")
 _EXTRA: Final = ("method", "path", "status", "ms")
-# Where a credential may stand in a text → what stays of it. The last @ of a word ends what is masked: too much is safe.
+_WORD: Final = re.compile(r"\S+")
+# Where a credential may stand in a text → what stays of it.
 _SECRETS: Final = (
-    (re.compile(r"(://)[^\s@]*(?:@[^\s@]*)*@"), r"\1***@"),
     (re.compile(r"\b(basic|bearer)\s+[\w+/=.~-]{8,}", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\b(password|passwd|token|secret)=[^\s&]+", re.IGNORECASE), r"\1=***"),
 )
@@ -25,9 +25,18 @@ _SECRETS: Final = (
 
 def masked(text: str) -> str:
     """A text without the credentials of URLs, `Authorization` headers and `password=…`."""
+    if "@" in text and "://" in text:
+        text = _WORD.sub(_url, text)
     for pattern, stays in _SECRETS:
         text = pattern.sub(stays, text)
     return text
+
+
+def _url(word: re.Match[str]) -> str:
+    """A URL without its user info. The last @ ends it: masking too much is safe."""
+    before, scheme, rest = word[0].partition("://")
+    _, at, after = rest.rpartition("@")
+    return f"{before}{scheme}***@{after}" if at else word[0]
 
 
 class JsonLines(logging.Formatter):
