@@ -52,12 +52,11 @@ def in_head(connection: Any) -> bool:
 
 def waiting_for(connection: Any) -> object | None:
     """What a client has to go on with: a request to send or an answer to take; None while it owes nothing."""
+    found: object = connection.scope or connection
     if in_head(connection):
-        return connection.scope or connection
-    cycle = connection.cycle
-    owes = not cycle.response_complete and (cycle.more_body or connection.flow.write_paused)
-    found: object | None = cycle if owes else None
-    return found
+        return found
+    found, cycle = connection.cycle, connection.cycle
+    return found if not cycle.response_complete and (cycle.more_body or connection.flow.write_paused) else None
 
 
 class Slow:

@@ -52,24 +52,24 @@ def test_a_request_that_never_ends_is_ended(begun: bytes) -> None:
         assert Client(url).get("/").status == 200
 
 
-def connection(**parts: Any) -> SimpleNamespace:
-    aborted: list[bool] = []
-    transport = SimpleNamespace(abort=lambda: aborted.append(True))
-    return SimpleNamespace(transport=transport, aborted=aborted, **parts)
+class Some:
+    """A connection as `Slow` looks at it."""
 
-
-class Some(SimpleNamespace):
-    __hash__ = object.__hash__
+    def __init__(self, **parts: Any) -> None:
+        self.aborted: list[bool] = []
+        self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
+        self.scope: object = None
+        vars(self).update(parts)
 
 
 def test_who_is_too_slow() -> None:
     """By a clock of the test's: only the same request, or the same answer, for longer than allowed."""
     scope, flow = object(), SimpleNamespace(write_paused=False)
     busy = SimpleNamespace(scope=scope, response_complete=False, more_body=False)
-    working = Some(**vars(connection(scope=scope, cycle=busy, flow=flow)))
-    idle = Some(**vars(connection(scope=scope, cycle=SimpleNamespace(scope=scope, response_complete=True), flow=flow)))
-    head = Some(**vars(connection(scope=object(), cycle=None, flow=flow)))
-    taking = Some(**vars(connection(scope=scope, cycle=busy, flow=SimpleNamespace(write_paused=True))))
+    working = Some(scope=scope, cycle=busy, flow=flow)
+    idle = Some(scope=scope, cycle=SimpleNamespace(scope=scope, response_complete=True), flow=flow)
+    head = Some(scope=object(), cycle=None, flow=flow)
+    taking = Some(scope=scope, cycle=busy, flow=SimpleNamespace(write_paused=True))
     slow, all_ = Slow(10), (working, idle, head, taking)
     for now in (0.0, 9.0):
         slow.look(all_, now)
