@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from schemas.errors import RegistryError, SetupError, WireError
-from service.registry import finding, registering
+from service.registry import finding, registering, schemas, subjects
 from service.registry.core import Registry
 from service.registry.model import NewSchema, Reference
 from service.store import open_store
@@ -43,7 +43,8 @@ sys.addaudithook(_hook)  # can't be taken back, but does nothing outside `audite
 def audited() -> Iterator[list[tuple[str, Any]]]:
     """What the interpreter's audit events say meanwhile."""
     global _seen
-    _seen = found = []
+    found: list[tuple[str, Any]] = []
+    _seen = found
     try:
         yield found
     finally:
@@ -70,9 +71,8 @@ def test_no_schema_makes_the_registry_fetch_or_open_anything(tmp_path: Path, new
     registry = Registry(store)
     registering.register(registry, "warm", NewSchema('"int"'))
     for act in (registering.register, finding.lookup, registering.register):
-        with audited() as seen:
-            with suppress(RegistryError):
-                act(registry, "a", new)
+        with audited() as seen, suppress(RegistryError):
+            act(registry, "a", new)
         ours = [(event, what) for event, what in seen if not (event == "exec" or imports(event, what))]
         assert ours == []
     store.close()
@@ -100,6 +100,20 @@ def test_nothing_unpickles_or_evaluates_what_comes_from_outside(path: Path) -> N
         if isinstance(node, ast.Call):
             assert ast.unparse(node.func) not in CALLS, node.lineno
             assert not any(word.arg == "shell" for word in node.keywords), node.lineno
+
+
+@pytest.mark.parametrize("name", ["a'; DROP TABLE versions; --", 'a"b', "a%", "a_", "a\\", "é'"])
+def test_names_are_no_sql(tmp_path: Path, name: str) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
+    registry = Registry(store)
+    for subject in ("a1", "ab", name):
+        registering.register(registry, subject, NewSchema('"int"'))
+    assert subjects.list_subjects(registry) == sorted(["a1", "ab", name])
+    assert subjects.list_subjects(registry, prefix=name) == [name]
+    assert {one.subject for one in schemas.search(registry, prefix=name)} == {name}
+    assert subjects.delete_subject(registry, name) == [1]
+    assert subjects.list_subjects(registry) == ["a1", "ab"]
+    store.close()
 
 
 def raw(url: str, request: bytes) -> bytes:

@@ -27,9 +27,19 @@ from service.registry.ports import Store
 CERTIFICATE_STATE: Final = "client_certificate"
 """The key of the ASGI scope's `state` where the name in a client's certificate is (`service.connections`)."""
 
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+_OWN_SITE: Final = (b"same-origin", b"none")
 _MOST_VIEWS: Final = 16
 _MOST_NAMES: Final = 10_000
 _KEPT_BYTES: Final = 8 * 1024 * 1024
+
+
+def from_elsewhere(scope: Scope) -> None:
+    """Raises FORBIDDEN for a change that a page of another site asks a browser to make with its user's credentials."""
+    if scope["method"] not in _READING:
+        for name, value in scope["headers"]:
+            if name == b"sec-fetch-site" and value not in _OWN_SITE:
+                raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
 
 
 class View:
@@ -66,6 +76,7 @@ class Auth:
             await self._live(scope, receive, send)
             return
         try:
+            from_elsewhere(scope)
             name = await self._name(scope)
         except BridgeError as error:
             await self._app({**scope, REFUSED: error}, receive, send)

@@ -211,6 +211,14 @@ def test_what_hides_a_reference_does_not_stop_the_store_from_being_whole(service
     assert keeper.send("DELETE", "/subjects/shop.a").error == (422, 42206)
 
 
+def test_a_page_of_another_site_changes_nothing(service: Client) -> None:
+    """A browser sends the credentials that its user has typed once; the API takes bodies without a type."""
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        headers = {"Authorization": bearer("root"), "Sec-Fetch-Site": site}
+        assert service.send("POST", f"/subjects/{site}/versions", {"schema": A}, headers).status == status
+        assert service.send("GET", "/subjects", None, headers).status == 200
+
+
 def test_who_may_delete_and_configure_but_not_write(service: Client, root: As) -> None:
     for subject in ("shop.a", "shop.b"):
         root.register(subject, A)
