@@ -11,6 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
+from service.access.visible import Listeners
 from service.api.permissions import Node, need, tree
 from service.app import create_app
 from service.settings import Settings
@@ -209,6 +210,47 @@ def test_what_hides_a_reference_does_not_stop_the_store_from_being_whole(service
     keeper = As(service, basic("root", TOKENS["root"]))
     assert As(service, bearer("u")).get("/subjects/shop.a/versions/1/referencedby").json == []
     assert keeper.send("DELETE", "/subjects/shop.a").error == (422, 42206)
+
+
+def test_kept_answers_follow_what_others_do(service: Client, root: As) -> None:
+    root.register("shop.a", A)
+    user, writer = As(service, bearer("u")), As(service, bearer("ticdc"))
+    for version in range(1, 6):
+        for who in (user, writer, user, writer):
+            assert who.get("/subjects/shop.a/versions").json == list(range(1, version + 1))
+        root.register("shop.a", record("A", *(column(f"c{n}", default=0) for n in range(version)), column("a")))
+    assert writer.register("shop.b", B).json["id"] == user.get("/subjects/shop.b/versions/1").json["id"]
+    assert user.get("/subjects").json == ["shop.a", "shop.b"]
+    root.send("DELETE", "/subjects/shop.a")
+    assert user.get("/subjects").json == ["shop.b"]
+    assert writer.get("/subjects/shop.a/versions").error == (404, 40401)
+
+
+def test_who_comes_while_something_changes_forgets_it_at_the_end() -> None:
+    """A listener that did not hear of a change's beginning may have kept what was there before."""
+
+    class Told:
+        def __init__(self) -> None:
+            self.words: list[str] = []
+
+        def changing(self, _parts: Any) -> None:
+            self.words.append("changing")
+
+        def changed(self, _parts: Any) -> None:
+            self.words.append("changed")
+
+        def forget(self) -> None:
+            self.words.append("forget")
+
+    listeners, early, late = Listeners(), Told(), Told()
+    listeners.add(early)
+    listeners.changing([("x",)])
+    listeners.add(late)
+    listeners.changed([("x",)])
+    listeners.changing([("y",)])
+    listeners.changed([("y",)])
+    assert early.words == ["changing", "changed"] * 2
+    assert late.words == ["forget", "changing", "changed"]
 
 
 def test_a_page_of_another_site_changes_nothing(service: Client) -> None:
