@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ import pytest
 
 from service.connections import LARGEST_HEAD, Slow
 from service.testing import running_service
-from tests.service.support import TIMEOUT, Client, record
+from tests.service.support import TIMEOUT, Client, column, process_service, record
 
 
 @contextmanager
@@ -102,7 +103,7 @@ def test_a_long_but_allowed_head_is_read() -> None:
 
 
 def test_more_connections_than_allowed() -> None:
-    with running_service(max_connections=3) as url:
+    with running_service(max_connections=3, keep_alive_seconds=600) as url:
         with raw(url) as first, raw(url) as second, raw(url) as third:
             for opened in (first, second):
                 opened.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -110,6 +111,19 @@ def test_more_connections_than_allowed() -> None:
             third.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert third.recv(100).startswith(b"HTTP/1.1 503")
         assert Client(url).get("/").status == 200
+
+
+def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
+    """Heads and bodies that never end; whoever sends whole requests is served, and at the end all is there."""
+    begun = (b"GET /subjects HTTP/1.1\r\nX: ", b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
+    with process_service(tmp_path) as (_, client), ExitStack() as stack:
+        slow = [stack.enter_context(raw(client.url)) for _ in range(500)]
+        for number, one in enumerate(slow):
+            one.sendall(begun[number % 2])
+        for number in range(50):
+            assert client.register(f"s{number}", record("A", column("a"))).status == 200
+            slow[number].sendall(b" ")
+        assert len(client.get("/subjects").json) == 50
 
 
 def test_schemas_and_references_have_limits() -> None:
