@@ -15,9 +15,8 @@ from service.api.auth import Auth
 from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.api.permissions import Permissions
-from service.deps import Limits, Services
+from service.deps import Services
 from service.registry.core import Registry
-from service.registry.ports import Store
 from service.settings import STRICT, Settings
 from service.store import open_store
 
@@ -41,8 +40,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         store.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    limits = Limits(settings.max_body_bytes, settings.max_schema_bytes, settings.max_references)
-    app.state.services = Services(registry, settings.profile, limits)
+    app.state.services = Services(
+        registry,
+        settings.profile,
+        settings.max_body_bytes,
+        max_schema_bytes=settings.max_schema_bytes,
+        max_references=settings.max_references,
+    )
     app.state.files = files
     for router in ROUTERS:
         app.include_router(router)
@@ -61,13 +65,14 @@ def create_served(settings: Settings | None = None) -> ASGIApp:
     app = create_app(settings)
     registry = app.state.services.registry
 
-    def hot(store: Store) -> Hot:
-        return Hot(app, store, app.state.metrics, log=settings.access_log)
+    def hot(seen: Registry) -> Hot:
+        return Hot(app, seen.store, app.state.metrics, log=settings.access_log)
 
-    served = hot(registry.store)
-    if not settings.controls_access:
-        return served
-    return Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+    served: ASGIApp = hot(registry)
+    if settings.controls_access:
+        served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+    app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
+    return served
 
 
 def access_files(settings: Settings) -> Files:

@@ -24,21 +24,14 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How large a request may be: its body, its schema's text in UTF-8, its references."""
-
-    body_bytes: int
-    schema_bytes: int
-    references: int
-
-
-@dataclass(frozen=True, slots=True)
 class Services:
     """Put together by `app.create_app`; one for the life of the process."""
 
     registry: Registry
     profile: int
-    limits: Limits
+    max_body_bytes: int
+    max_schema_bytes: int = 4 * 1024 * 1024
+    max_references: int = 500
 
 
 def services(request: Request) -> Services:

@@ -22,7 +22,6 @@ from service.api.hot import Hot
 from service.api.permissions import REFUSED
 from service.deps import SEEN, Seen
 from service.registry.core import Registry
-from service.registry.ports import Store
 
 CERTIFICATE_STATE: Final = "client_certificate"
 """The key of the ASGI scope's `state` where the name in a client's certificate is (`service.connections`)."""
@@ -58,11 +57,14 @@ class Auth:
         hot: ASGIApp,
         registry: Registry,
         files: Files,
-        make_hot: Callable[[Store], Hot],
+        make_hot: Callable[[Registry], Hot],
         *,
         passwords: bool,
     ) -> None:
-        """`app` answers without kept answers, `hot` with them. `passwords`: there is an auth file."""
+        """`app` answers without kept answers, `hot` with them, as does what `make_hot` gives for another registry.
+
+        `passwords`: there is an auth file.
+        """
         self._app, self._hot, self._registry, self._files, self._make_hot = app, hot, registry, files, make_hot
         self._authenticator = Authenticator(lambda: files.rules.credentials) if passwords else None
         self._listeners = Listeners()
@@ -134,7 +136,7 @@ class Auth:
         registry = replace(self._registry, store=store)
         if len(self._views) >= _MOST_VIEWS:
             return View(access, registry, self._app)
-        hot = self._make_hot(store)
+        hot = self._make_hot(registry)
         hot.answers.limit = _KEPT_BYTES
         view = self._views[access] = View(access, registry, hot, hot)
         return view

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from schemas.errors import RegistryError
 from service.api.call import Called
-from service.deps import Limits
+from service.deps import Services
 from service.registry.model import NewSchema, Reference, Tagged
 
 _DRAINED = 8
@@ -33,24 +33,27 @@ def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callab
         if not isinstance(value, dict):
             raise mismatch(entity, value)
         found = {name: reader(value[name]) for name, reader in fields.items() if name in value}
-        check_size(found, call.services.limits)
+        check_size(found, call.services)
         return found
 
     return read
 
 
-def check_size(found: Mapping[str, Any], limits: Limits) -> None:
+def check_size(found: Mapping[str, Any], services: Services) -> None:
     """Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
     schema, references = found.get("schema") or "", found.get("references") or ()
-    if len(schema) * 4 > limits.schema_bytes and len(schema.encode("utf-8", "replace")) > limits.schema_bytes:
+    if (
+        len(schema) * 4 > services.max_schema_bytes
+        and len(schema.encode("utf-8", "replace")) > services.max_schema_bytes
+    ):
         raise RegistryError("SCHEMA_TOO_LARGE")
-    if len(references) > limits.references:
-        raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=limits.references)
+    if len(references) > services.max_references:
+        raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)
 
 
 async def limited(call: Called) -> bytes:
     """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer."""
-    limit, size, chunks = call.services.limits.body_bytes, 0, []
+    limit, size, chunks = call.services.max_body_bytes, 0, []
     async for chunk in call.request.stream():
         size += len(chunk)
         if size <= limit:

@@ -77,9 +77,15 @@ TABLE: Final[tuple[tuple[str, str, str], ...]] = (
     ("DELETE", "/contexts/{context}", DELETE),
     ("GET", "/history", HISTORY),
     ("GET", "/history/{...}", HISTORY),
-    ("POST", "/history/{...}", HISTORY),
+    ("POST", "/history/dry-run", HISTORY),
+    ("POST", "/history/ddl", ADMIN),
+    ("POST", "/history/snapshot", ADMIN),
     ("GET", "/lineage", HISTORY),
     ("POST", "/lineage", HISTORY),
+    # Pages ask this API in their user's name, so they show and change what the user may.
+    ("GET", "/ui", KNOWN),
+    ("GET", "/ui/{...}", KNOWN),
+    ("POST", "/ui/{...}", KNOWN),
 )
 
 
