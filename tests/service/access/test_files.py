@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 from schemas.errors import RegistryError, SetupError
+from service import cli
 from service.access import acl, credentials, verify
 from service.access.acl import ALL, NOTHING, Pattern
 from service.access.files import Files
 from tests.service.access.support import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
-from tests.service.support import environment
 
 USERS = credentials.read(auth_lines(), "auth")
 
@@ -231,31 +230,23 @@ def test_a_second_write_of_the_same_moment_is_seen(tmp_path: Path) -> None:
     assert found.rules.access("toor") == ALL
 
 
-def command(*arguments: str, cwd: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        cwd=cwd,
-        env=environment(),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def command(*arguments: str, given: str = "") -> Result:
+    return CliRunner().invoke(cli.app, arguments, input=given)
 
 
 def test_commands_make_and_try_the_files(tmp_path: Path) -> None:
-    password = command("hash-password", "alice", cwd=tmp_path, given="secret\n").stdout
-    made = command("new-token", "ticdc", cwd=tmp_path)
+    auth_file, acl_file = tmp_path / "auth", tmp_path / "acl"
+    password = command("hash-password", "alice", given="secret\n").stdout
+    made = command("new-token", "ticdc")
     token = made.stderr.split()[-1]
-    (tmp_path / "auth").write_text(password + made.stdout)
-    users = credentials.read((tmp_path / "auth").read_text(), "auth")
+    auth_file.write_text(password + made.stdout)
+    users = credentials.read(auth_file.read_text(), "auth")
     assert users.has_password("alice", "secret")
     assert users.name_of_token(token) == "ticdc"
-    (tmp_path / "acl").write_text(rule(["ticdc"], ["write"], prefixes=["shop."]))
-    checked = command("check-acl", "acl", "ticdc", "shop.a", "--auth-file", "auth", cwd=tmp_path)
-    assert (checked.returncode, checked.stdout) == (0, "read, write\n")
+    acl_file.write_text(rule(["ticdc"], ["write"], prefixes=["shop."]))
+    checked = command("check-acl", str(acl_file), "ticdc", "shop.a", "--auth-file", str(auth_file))
+    assert (checked.exit_code, checked.stdout) == (0, "read, write\n")
     assert "no rule for: alice" in checked.stderr
-    assert command("check-acl", "acl", "ticdc", "other", cwd=tmp_path).returncode == 1
-    assert command("check-acl", "auth", cwd=tmp_path).returncode == 2
-    assert command("hash-password", "alice", cwd=tmp_path, given="x" * 73).returncode == 2
+    assert command("check-acl", str(acl_file), "ticdc", "other").exit_code == 1
+    assert command("check-acl", str(auth_file)).exit_code == 2
+    assert command("hash-password", "alice", given="x" * 73).exit_code == 2
