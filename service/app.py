@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -13,6 +14,7 @@ from service.access.files import Files
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
 from service.api.auth import Auth
 from service.api.hot import Hot
+from service.api.lane import Lane
 from service.api.paths import RawPaths
 from service.api.permissions import Permissions
 from service.deps import Services
@@ -63,10 +65,12 @@ def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
     app = create_app(settings)
-    registry = app.state.services.registry
+    services: Services = app.state.services
+    registry = services.registry
 
     def hot(seen: Registry) -> Hot:
-        return Hot(app, seen.store, app.state.metrics, log=settings.access_log)
+        lane = Lane(replace(services, registry=seen))
+        return Hot(app, seen.store, app.state.metrics, lane, log=settings.access_log)
 
     served: ASGIApp = hot(registry)
     if settings.controls_access:

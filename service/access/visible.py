@@ -7,15 +7,17 @@ sees what keeps the store whole: ids in use, and who refers to what is to be del
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from service.access.acl import CONFIG, DELETE, READ, WRITE, Access, denied
 from service.registry.footprint import Listener, Part
 from service.registry.model import Content, Counts, Stored, VersionRow, Warned, context_of, prefix_of
 from service.registry.ports import Reader, Store, Writer
 from service.registry.scopes import BELOW_ALL, SERVER
+
+T = TypeVar("T")
 
 _OF_ALL = (SERVER, BELOW_ALL)
 
@@ -262,6 +264,12 @@ class VisibleStore:
     def write(self) -> Iterator[VisibleWriter]:
         with self._store.write() as tx:
             yield VisibleWriter(tx, self._access)
+
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        def seen(work: Callable[[Writer], T]) -> Callable[[Writer], T]:
+            return lambda tx: work(VisibleWriter(tx, self._access))
+
+        return self._store.write_each([seen(work) for work in works], wait_seconds)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)

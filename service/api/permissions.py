@@ -41,7 +41,7 @@ TABLE: Final[tuple[tuple[str, str, str], ...]] = (
     ("GET", "/v1/metadata/id", KNOWN),
     ("GET", "/v1/metadata/version", KNOWN),
     ("GET", "/v1/metadata/deployment", KNOWN),
-    ("GET", "/associations/{...}", KNOWN),
+    *((method, "/associations/{...}", KNOWN) for method in ("GET", "POST", "PUT", "DELETE")),  # there never are any
     ("GET", "/openapi.json", KNOWN),
     ("GET", "/health/{...}", OPEN),
     ("GET", "/metrics", METRICS),

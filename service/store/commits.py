@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -22,6 +22,8 @@ from service.store.sqlite import BY_HAND, driver
 from service.store.transaction import Transaction
 
 _MOST: Final = 64
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -54,16 +56,33 @@ class Commits:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        shared = self._take_turn()
-        changes: set[Part] = set()
+        with self._turn(self._wait_seconds) as (connection, shared), part_of(shared, connection) as transaction:
+            yield transaction
+
+    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
+        outcomes: list[T | Exception] = []
+        with self._turn(wait_seconds) as (connection, shared):
+            for work in works:
+                try:
+                    with part_of(shared, connection) as transaction:
+                        outcomes.append(work(transaction))
+                except Exception as error:
+                    if not driver(connection).in_transaction:
+                        raise
+                    outcomes.append(error)
+        return outcomes
+
+    @contextmanager
+    def _turn(self, wait_seconds: float) -> Iterator[tuple[Connection, Shared]]:
+        """The writer's connection while it is ours; what was done in it is durable afterwards."""
+        shared = self._take_turn(wait_seconds)
         connection = self._writer
         assert connection is not None
         try:
             if shared.error is not None:
                 raise shared.error
-            with savepoint(connection):
-                yield Transaction(connection, changes)
-            shared.changes |= changes | ({ANYTHING} if changes else set())
+            yield connection, shared
         except BaseException as error:
             if not driver(connection).in_transaction:
                 shared.error = error  # the database gave up the whole transaction, and so the others' part too
@@ -73,11 +92,11 @@ class Commits:
         if shared.error is not None:
             raise shared.error
 
-    def _take_turn(self) -> Shared:
-        deadline = time.monotonic() + self._wait_seconds
+    def _take_turn(self, wait_seconds: float) -> Shared:
+        deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1
-            got = self._turns.wait_for(lambda: not self._busy, self._wait_seconds)
+            got = self._turns.wait_for(lambda: not self._busy, wait_seconds)
             self._waiting -= 1
             self._busy = True if got else self._busy
             shared = self._shared
@@ -182,6 +201,15 @@ class Commits:
         for connection in (self._writer, self._watcher):
             if connection is not None:
                 connection.close()
+
+
+@contextmanager
+def part_of(shared: Shared, connection: Connection) -> Iterator[Transaction]:
+    """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
+    changes: set[Part] = set()
+    with savepoint(connection):
+        yield Transaction(connection, changes)
+    shared.changes |= changes | ({ANYTHING} if changes else set())
 
 
 @contextmanager

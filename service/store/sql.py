@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, exc, inspect, select
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
@@ -18,6 +19,8 @@ from service.store.tables import LAYOUT, facts, metadata
 from service.store.transaction import Transaction
 
 _AT_HAND = 8
+
+T = TypeVar("T")
 
 
 class SqlStore:
@@ -87,6 +90,10 @@ class SqlStore:
     def write(self) -> Iterator[Transaction]:
         with self._translated("Write"), self._commits.writing() as transaction:
             yield transaction
+
+    def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        with self._translated("Write"):
+            return self._commits.each(works, min(wait_seconds, self._wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
