@@ -5,7 +5,7 @@ VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz check format lock docs bench clean
+.PHONY: help setup demo test fuzz check audit format lock docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
@@ -27,6 +27,9 @@ check: setup ## formatting, lint, types, import rules
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+
+audit: setup ## look up the packages of the lock in the vulnerability service (exit code 3: it can not be reached)
+	$(VENV)/python -m scripts.audit
 
 format: setup ## format the code and fix what can be fixed
 	$(VENV)/ruff check --fix-only --quiet .

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from service.commands.access import check_acl, hash_password, new_token
 from service.commands.history import history
 from service.commands.serve import serve
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(check_acl)
+app.command()(hash_password)
+app.command()(new_token)
 app.add_typer(history, name="history")
 
 

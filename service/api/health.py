@@ -18,6 +18,7 @@ async def live() -> Response:
 
 @router.get("/ready")
 def ready(request: Request) -> Response:
-    """200 if the store can be used, else its error (500)."""
+    """200 if the store can be used, else its error (500). A file for access that got broken is no outage, but said."""
     services(request).registry.store.check()
-    return Response(compact({"status": "ready"}), media_type="application/json")
+    stale = {"access": "a changed file can't be used, see the log"} if request.app.state.files.problem else {}
+    return Response(compact({"status": "ready", **stale}), media_type="application/json")

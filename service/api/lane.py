@@ -20,7 +20,7 @@ from typing import Final
 
 from schemas.errors import BridgeError
 from service.api import shapes
-from service.api.bodies import SCHEMA, new_schema, parse
+from service.api.bodies import SCHEMA, check_size, new_schema, parse
 from service.api.call import compact
 from service.api.media import check_content_type, negotiate
 from service.deps import Services
@@ -165,7 +165,9 @@ class Lane:
             value = parse(wanted.body)
             if not isinstance(value, dict):
                 return None
-            new = new_schema({name: reader(value[name]) for name, reader in SCHEMA.items() if name in value})
+            found = {name: reader(value[name]) for name, reader in SCHEMA.items() if name in value}
+            check_size(found, self._services)
+            new = new_schema(found)
             if not new.text.strip() or new != NewSchema(new.text, new.kind):
                 return None
             self._services.registry.parse(new.kind, new.text)

@@ -47,10 +47,17 @@ def understand(
 
 
 def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
-    """The parsed form of what is in the store already; read leniently, as Confluent does."""
+    """The parsed form of what is in the store already; read leniently, as Confluent does.
+
+    Raises INVALID_SCHEMA if it refers to a schema that is not there, or that may not be seen.
+    """
     content = stored.content
-    texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
-    return registry.parse(content.kind, content.text, texts, strict=False)
+    try:
+        texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
+        return registry.parse(content.kind, content.text, texts, strict=False)
+    except ValueError as error:
+        where = f"Subject '{stored.subject}' version {stored.version} can't be read"
+        raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
 
 
 def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:

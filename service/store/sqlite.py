@@ -34,7 +34,7 @@ def sqlite_engine(url: str, path: str, wait_seconds: float) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",  # a write that was answered survives a power cut
             "foreign_keys=ON",
-            "wal_autocheckpoint=4000",  # 16 MB: pages of indexes that come again and again go to the file once
+            "wal_autocheckpoint=4000",  # 16 MB: what writes change in the indexes goes to the file once, not 4 times
         ):
             connection.execute(f"PRAGMA {pragma}")
 
