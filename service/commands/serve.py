@@ -17,11 +17,16 @@ from service.app import create_served
 from service.commands.saying import give_up, say
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
+from service.store import shown_url
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
 StoreUrl = Annotated[
-    str | None, typer.Option(help="Where schemas are kept: sqlite:///PATH. [BRIDGE_STORE, sqlite:///registry.db]")
+    str | None,
+    typer.Option(
+        help="Where schemas are kept: sqlite:///PATH or postgresql://USER@HOST/DATABASE. "
+        "[BRIDGE_STORE, sqlite:///registry.db]"
+    ),
 ]
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
@@ -89,7 +94,7 @@ def run(explicit: dict[str, Any]) -> None:
         service = create_served(settings)
 
         def ready() -> None:
-            say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")
+            say(f"listening on {base_url(listening)} store={shown_url(settings.store)} profile={settings.profile}")
 
         # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
         signal.signal(signal.SIGTERM, stopped)

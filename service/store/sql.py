@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, Engine, exc, inspect, select
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy import Connection, exc
 
 from schemas.errors import BridgeError, RegistryError, SetupError
 from service.registry.footprint import Listener
+from service.registry.patience import Outage, patiently
 from service.store.commits import Commits
-from service.store.migrations import migrate
-from service.store.sqlite import BY_HAND, WRITES, driver
-from service.store.tables import LAYOUT, facts, metadata
+from service.store.dialects import Dialect, driver, drop
+from service.store.layout import check_layout, lay_out
 from service.store.transaction import Transaction
 
 _AT_HAND = 8
@@ -23,60 +24,80 @@ _AT_HAND = 8
 class SqlStore:
     """Keeps the promises of `service.registry.ports.Store`."""
 
-    def __init__(self, engine: Engine, url: str, wait_seconds: float) -> None:
-        self.url = url
-        self._engine = engine
-        self._wait_seconds = wait_seconds
-        self._commits = Commits(engine, wait_seconds)
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError."""
+        self.url = dialect.url
+        self.wait_seconds = wait_seconds
+        self._dialect = dialect
+        self._commits = Commits(dialect, wait_seconds)
         self._at_hand: deque[Connection] = deque()
         self._closed = False
         try:
-            self._lay_out()
-        except exc.SQLAlchemyError as error:
-            engine.dispose()
-            raise SetupError("USAGE", details=f"store {url!r} can't be used: {_reason(error)}") from None
+            patiently(self._lay_out, wait_seconds)
+        except RegistryError as error:
+            dialect.engine.dispose()
+            why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail
+            raise SetupError("USAGE", details=f"store {self.url!r} can't be used: {why}") from None
         except SetupError:
-            engine.dispose()
+            dialect.engine.dispose()
             raise
 
     def _lay_out(self) -> None:
-        with self._engine.connect().execution_options(**{WRITES: self._wait_seconds}) as connection, connection.begin():
-            known = inspect(connection).get_table_names()
-            if known and facts.name not in known:
-                raise SetupError("USAGE", details=f"store {self.url!r} holds another program's tables")
-            metadata.create_all(connection)
-            row = {"name": "layout", "value": str(LAYOUT)}
-            connection.execute(sqlite_insert(facts).values(row).on_conflict_do_nothing())
-            layout = int(connection.execute(select(facts.c.value).where(facts.c.name == "layout")).scalar_one())
-            if not 1 <= layout <= LAYOUT:
-                details = f"store {self.url!r} has layout {layout}; this version reads layouts 1 to {LAYOUT}"
-                raise SetupError("USAGE", details=details)
-            migrate(connection, layout)
+        with self.alone("Setup") as connection:
+            changed = lay_out(connection, self.url)
+            self._dialect.noted(connection, changed)
+
+    @contextmanager
+    def alone(self, operation: str) -> Iterator[Connection]:
+        """A transaction with nobody else writing, past the writers' turns: for what changes everything.
+
+        Raises what the block raises, Outage, STORE_FAILED.
+        """
+        with self._translated(operation), self._dialect.connect() as connection:
+            self._dialect.begin_setup(connection, self.wait_seconds)
+            try:
+                yield connection
+            except BaseException:
+                driver(connection).rollback()
+                raise
+            driver(connection).commit()
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         with self._translated("Read"):
-            connection = self._take()
+            connection = self._begun()
             try:
-                driver(connection).execute("BEGIN")
                 yield Transaction(connection)
             finally:
                 self._give_back(connection)
 
-    def _take(self) -> Connection:
-        """A connection to read with. A few are kept at hand: the way through the pool costs more than a read."""
-        try:
-            return self._at_hand.pop()
-        except IndexError:
-            return self._engine.connect().execution_options(**{BY_HAND: True})
+    def _begun(self) -> Connection:
+        """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
+
+        One that was at hand may have been lost since, and so may all the others; a new one tells.
+        """
+        while True:
+            try:
+                connection, fresh = self._at_hand.pop(), False
+            except IndexError:
+                connection, fresh = self._dialect.connect(), True
+            try:
+                self._dialect.begin_read(connection)
+                return connection
+            except BaseException:
+                drop(connection)
+                if fresh:
+                    raise
 
     def _give_back(self, connection: Connection) -> None:
         try:
             driver(connection).rollback()
             connection.rollback()
+        except Exception:  # it was only read from
+            drop(connection)
+            return
         except BaseException:
-            connection.invalidate()
-            connection.close()
+            drop(connection)
             raise
         if len(self._at_hand) < _AT_HAND and not self._closed:
             self._at_hand.append(connection)
@@ -92,21 +113,25 @@ class SqlStore:
         """Tell `listener` of every change from now on."""
         self._commits.listeners.append(listener)
 
-    def refresh(self) -> None:
-        """Tell the listeners if another process has changed the file. Quick, and never waits."""
-        self._commits.refresh()
+    def refresh(self, max_age: float) -> Future[None] | None:
+        """Tell the listeners if another process has written. Quick, and never waits."""
+        return self._commits.refresh(max_age)
 
     def check(self) -> None:
-        """Raise RegistryError if the store can't be read now."""
-        with self._translated("Health check"), self._engine.begin() as connection:
-            connection.execute(select(facts.c.value)).first()
+        """Raise RegistryError if the store can't be read now, or is no longer of the layout that is known here."""
+        with self._translated("Health check"):
+            connection = self._begun()
+            try:
+                check_layout(connection)
+            finally:
+                self._give_back(connection)
 
     def close(self) -> None:
         self._closed = True
         self._commits.close()
         while self._at_hand:
             self._at_hand.pop().close()
-        self._engine.dispose()
+        self._dialect.engine.dispose()
 
     @contextmanager
     def _translated(self, operation: str) -> Iterator[None]:
@@ -116,12 +141,23 @@ class SqlStore:
             raise
         except exc.TimeoutError:
             raise RegistryError("STORE_TIMEOUT", operation=operation) from None
-        except (exc.SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
-            if "locked" in _reason(error) or "busy" in _reason(error):
-                raise RegistryError("STORE_TIMEOUT", operation=operation) from error
-            raise RegistryError("STORE_FAILED", details=_reason(error)) from error
+        except (exc.SQLAlchemyError, self._dialect.engine.dialect.loaded_dbapi.Error) as error:
+            own = _cause(error)
+            if self._dialect.transient(own):
+                raise Outage(operation) from error
+            if self._dialect.too_long(own):
+                raise RegistryError("UNPROCESSABLE", details="A name is longer than the store can hold") from error
+            raise RegistryError("STORE_FAILED", details=self._dialect.reason(own)) from error
 
 
-def _reason(error: Exception) -> str:
-    """The database's own words, without the statement and its parameters."""
-    return str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
+def _cause(error: BaseException) -> Exception:
+    """The driver's own error behind one of ours or SQLAlchemy's."""
+    found: Any = error
+    while True:
+        behind: Any = found.orig if isinstance(found, exc.DBAPIError) else None
+        if isinstance(found, RegistryError):
+            behind = found.__cause__
+        if behind is None:
+            assert isinstance(found, Exception)
+            return found
+        found = behind

@@ -154,7 +154,8 @@ class Transaction:
         self._reads.add(ANYTHING)
         query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
-        return self._all(self._sql.execute(query.order_by(versions.c.subject, versions.c.version)))
+        # Not ORDER BY: a database may sort by the rules of a language.
+        return sorted(self._all(self._sql.execute(query)), key=lambda stored: (stored.subject, stored.version))
 
     def subjects(self) -> list[tuple[str, bool]]:
         self._reads.add(ANYTHING)

@@ -1,0 +1,346 @@
+"""PostgreSQL as the registry wants it, for several service processes at once.
+
+Two kinds of rows in `bridge_facts` are its own. `changes` is a number that every write transaction raises first of
+all: its row lock makes writers wait for each other, in all processes, and the number shows that somebody has written.
+`writer UUID` is the number of the last transaction that a process committed: after a connection is lost in the middle
+of a COMMIT, it tells whether that one counts (the server's own transaction ids may be used again after a crash).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import Buffer
+from psycopg.types.string import StrDumper
+from sqlalchemy import URL, Connection, Engine, Integer, create_engine, event, exc, make_url
+
+from schemas.errors import RegistryError, SetupError
+from service.registry.patience import pauses
+from service.store.dialects import driver, drop
+from service.store.dialects.numbers import Looks, Numbers
+from service.store.tables import metadata
+from service.store.urls import shown_url
+
+OLDEST: Final = 13
+CHANGES: Final = "changes"
+WRITER: Final = "writer "
+
+_SETUP_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not be there yet to be locked
+_IDLE_MS: Final = 15_000
+_LOOK_MS: Final = 2_000
+_FORGOTTEN: Final = 1_000_000  # a writer's row that is that many transactions old is nobody's any more
+# A server or a network that is gone is noticed within seconds, not after TCP's two hours.
+_NETWORK: Final = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "ticdc-bridge",
+}
+# Classes of SQLSTATE, or whole ones, that may pass by themselves.
+_TRANSIENT: Final = (
+    "08",  # connection
+    "25006",  # read-only: a standby that is about to take over
+    "25P03",  # idle for too long
+    "40",  # serialization failure, deadlock
+    "53",  # no memory, no disk, too many connections
+    "55P03",  # no lock within the time
+    "57014",  # canceled by a timeout
+    "57P01",  # shut down
+    "57P02",  # crashed
+    "57P03",  # starting up
+    "57P05",  # idle session
+    "58030",  # I/O
+)
+_LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
+_BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
+WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
+INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
+ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint"""
+_LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
+FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
+_COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
+
+
+class Postgres:
+    """Keeps the promises of `dialects.Dialect`."""
+
+    def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
+        """`connections`: how many readers use at once; one writes, and one looks. Raises SetupError for a bad URL."""
+        parsed = _parsed(url)
+        self.url = shown_url(url)
+        self._wait_seconds = wait_seconds
+        own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
+        self.engine = create_engine(
+            parsed,
+            connect_args=own,
+            isolation_level="AUTOCOMMIT",  # SQLAlchemy begins nothing; we do
+            paramstyle="format",  # by place, as `Ready` gives them
+            pool_size=connections + 2,
+            max_overflow=0,
+            pool_timeout=wait_seconds,
+        )
+        event.listen(self.engine, "connect", _prepare)
+
+    def connect(self) -> Connection:
+        return self.engine.connect()
+
+    def begin_read(self, connection: Connection) -> None:
+        driver(connection).execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
+        raw = driver(connection)
+        _check_server(raw, self.url)
+        raw.execute(f"BEGIN; SET LOCAL lock_timeout = {_milliseconds(wait_seconds)}")
+        raw.execute(_LOCK.format(lock=_SETUP_LOCK))
+        if raw.execute("SELECT to_regclass('bridge_facts') IS NOT NULL").fetchone()[0]:
+            raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
+
+    def noted(self, connection: Connection, changed: bool) -> None:
+        raw = driver(connection)
+        raw.execute("INSERT INTO bridge_facts (name, value) VALUES ('changes', '0') ON CONFLICT (name) DO NOTHING")
+        if changed:
+            raw.execute("UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes'")
+        raw.execute(
+            "DELETE FROM bridge_facts WHERE name LIKE 'writer %' AND value::bigint < (SELECT value::bigint - "
+            f"{_FORGOTTEN} FROM bridge_facts WHERE name = 'changes')"
+        )
+
+    def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
+        return PostgresWrites(self.engine, self._wait_seconds, forget)
+
+    def transient(self, error: Exception) -> bool:
+        if not isinstance(error, psycopg.Error):
+            return False
+        if error.sqlstate is not None:
+            return error.sqlstate.startswith(_TRANSIENT)
+        # No code: libpq's own words about a connection, or a connection that is closed already.
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+    def too_long(self, error: Exception) -> bool:
+        return isinstance(error, errors.ProgramLimitExceeded)
+
+    def reason(self, error: Exception) -> str:
+        primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+        return primary or " ".join(str(error).split())
+
+    def own_facts(self, name: str) -> bool:
+        return name == CHANGES or name.startswith(WRITER)
+
+    def after_restore(self, connection: Connection) -> None:
+        raw = driver(connection)
+        for table in metadata.sorted_tables:
+            column = table.autoincrement_column
+            if column is not None and isinstance(column.type, Integer):
+                name, key = table.name, column.name
+                raw.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{name}', '{key}'), max({key})) FROM {name} "
+                    f"HAVING max({key}) IS NOT NULL"
+                )
+
+
+class PostgresWrites:
+    """Keeps the promises of `dialects.WriteSession`."""
+
+    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
+        self._engine = engine
+        self._wait_seconds = wait_seconds
+        self._name = f"{WRITER}{uuid.uuid4()}"
+        self._number = 0
+        self._writer: Connection | None = None
+        self._watcher: psycopg.Connection[Any] | None = None
+        self._numbers = Numbers(forget)
+        self._looks = Looks(self._see)
+
+    @property
+    def connection(self) -> Connection:
+        assert self._writer is not None
+        return self._writer
+
+    def begin(self, wait_seconds: float) -> bool:
+        statement = _BEGIN.format(wait_ms=_milliseconds(wait_seconds), idle_ms=_IDLE_MS, writer=self._name)
+        fresh = self._writer is None
+        try:
+            number = self._started(statement)
+        except psycopg.Error:
+            lost = self._writer is None or driver(self._writer).closed
+            self.rollback()
+            if fresh or not lost:
+                raise
+            number = self._started(statement)  # the connection had been lost before; a new one may do
+        self._number = number
+        return self._numbers.began(number)
+
+    def _started(self, statement: str) -> int:
+        if self._writer is None:
+            self._writer = _connected(self._engine)
+        cursor = driver(self._writer).execute(statement)
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        if row is None:
+            self.rollback()
+            raise RegistryError("STORE_FAILED", details="the row 'changes' of bridge_facts is gone")
+        return int(row[0])
+
+    def savepoint(self) -> None:
+        driver(self.connection).execute("SAVEPOINT one")
+
+    def release(self) -> None:
+        driver(self.connection).execute("RELEASE one")
+
+    def undo(self) -> None:
+        driver(self.connection).execute("ROLLBACK TO one; RELEASE one")
+
+    def alive(self) -> bool:
+        if self._writer is None:
+            return False
+        status = driver(self._writer).info.transaction_status
+        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+
+    def commit(self) -> None:
+        self._numbers.committing(self._number)
+        try:
+            self._commit()
+        except BaseException:
+            self._numbers.in_doubt()
+            raise
+        self._numbers.committed(self._number)
+
+    def _commit(self) -> None:
+        connection = self.connection
+        try:
+            said = driver(connection).execute("COMMIT").statusmessage
+        except psycopg.Error:
+            lost = bool(driver(connection).closed)
+            self.rollback()
+            self._numbers.in_doubt()
+            if not lost or not self._was_committed():
+                raise
+            return
+        except BaseException:
+            self.rollback()
+            raise
+        connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
+        if said != "COMMIT":  # what PostgreSQL does with a transaction in which a statement failed
+            raise errors.InFailedSqlTransaction("the transaction was rolled back")
+
+    def _was_committed(self) -> bool:
+        """Whether the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
+        until = time.monotonic() + self._wait_seconds
+        for pause in pauses():
+            try:
+                with self._engine.connect() as connection:
+                    raw = driver(connection)
+                    # Whoever was cut off in its COMMIT may still be at it; its row lock tells when it is done.
+                    raw.execute(f"BEGIN; SET LOCAL lock_timeout = {_milliseconds(until - time.monotonic())}")
+                    raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
+                    row = raw.execute(_COMMITTED, [self._name]).fetchone()
+                    raw.execute("ROLLBACK")
+                    return row is not None and int(row[0]) == self._number
+            except (psycopg.Error, exc.SQLAlchemyError):
+                if time.monotonic() + pause >= until:
+                    raise RegistryError("STORE_TIMEOUT", operation="Write") from None
+            time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def rollback(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is None:
+            return
+        try:
+            driver(connection).rollback()
+            connection.rollback()
+            self._writer = connection
+        except Exception:
+            drop(connection)
+
+    def look(self, max_age: float) -> Future[None] | None:
+        return self._looks.soon(max_age)
+
+    def _see(self) -> None:
+        known = self._numbers.seen
+        try:
+            if self._watcher is None:
+                self._watcher = self._watching()
+            row = self._watcher.execute(_LOOK, [self._name]).fetchone()
+            if row is None:
+                raise psycopg.DataError("no row")
+        except Exception:  # whatever it is, nothing is known then
+            watcher, self._watcher = self._watcher, None
+            if watcher is not None:
+                watcher.close()
+            self._numbers.blind()
+            return
+        self._numbers.saw(int(row[0]), int(row[1]), known)
+
+    def _watching(self) -> psycopg.Connection[Any]:
+        """A connection past the pool, so that readers who wait for theirs do not stop it."""
+        fairy = self._engine.raw_connection()
+        raw: Any = fairy.dbapi_connection
+        fairy.detach()
+        raw.execute(f"SET statement_timeout = {_LOOK_MS}")
+        assert isinstance(raw, psycopg.Connection)
+        return raw
+
+    def close(self) -> None:
+        self._looks.close()
+        if self._writer is not None:
+            drop(self._writer)
+        if self._watcher is not None:
+            self._watcher.close()
+
+
+class _NoNul(StrDumper):
+    """PostgreSQL's text holds no NUL. U+0001 stands for it: no name may hold that, so such a name is not found."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", "\1") if "\0" in obj else obj)
+
+
+def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
+    connection.adapters.register_dumper(str, _NoNul)
+    # An answer is given when the write is on disk; a stricter setting of the server stays.
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN "
+        "('off', 'local')"
+    )
+
+
+def _connected(engine: Engine) -> Connection:
+    try:
+        return engine.connect()
+    except exc.DBAPIError as error:
+        raise error.orig if isinstance(error.orig, psycopg.Error) else error from None
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(int(seconds * 1000), 1)  # 0 would mean without end
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (exc.ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or not parsed.database:
+        details = f"store {shown_url(url)!r} is not understood; write postgresql://USER@HOST/DATABASE"
+        raise SetupError("USAGE", details=details)
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def _check_server(raw: psycopg.Connection[Any], url: str) -> None:
+    version = raw.info.server_version // 10000
+    if version < OLDEST:
+        raise SetupError("USAGE", details=f"store {url!r} is PostgreSQL {version}; {OLDEST} is the oldest that will do")
+    encoding = raw.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SetupError("USAGE", details=f"store {url!r} is a database in {encoding}; make one with ENCODING 'UTF8'")
