@@ -62,17 +62,21 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def patiently(work: Callable[[], T], seconds: float) -> T:
+def patiently(work: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
     """Do `work` again while it raises Outage and there is time; for commands, which hold no client's request.
 
-    `work` begins from scratch each time. Raises what it raises, in the end Outage.
+    `work` begins from scratch each time; `waiting` is told of the first Outage. Raises what `work` raises, in the end
+    Outage.
     """
-    until = time.monotonic() + seconds
+    until, told = time.monotonic() + seconds, False
     for pause in pauses():
         try:
             return work()
-        except Outage:
+        except Outage as outage:
             if time.monotonic() + pause >= until:
                 raise
+            if not told:
+                waiting(outage)
+                told = True
         time.sleep(pause)
     raise AssertionError("unreachable")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from service.store.layout import check_layout, lay_out
 from service.store.transaction import Transaction
 
 _AT_HAND = 8
+_LOG = logging.getLogger(__name__)
 
 
 class SqlStore:
@@ -33,7 +35,7 @@ class SqlStore:
         self._at_hand: deque[Connection] = deque()
         self._closed = False
         try:
-            patiently(self._lay_out, wait_seconds)
+            patiently(self._lay_out, wait_seconds, self._waiting)
         except RegistryError as error:
             dialect.engine.dispose()
             why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail
@@ -46,6 +48,10 @@ class SqlStore:
         with self.alone("Setup") as connection:
             changed = lay_out(connection, self.url)
             self._dialect.noted(connection, changed)
+
+    def _waiting(self, outage: Outage) -> None:
+        why = self._dialect.reason(_cause(outage))
+        _LOG.warning("waiting up to %g s for the store %s: %s", self.wait_seconds, self.url, why)
 
     @contextmanager
     def alone(self, operation: str) -> Iterator[Connection]:
