@@ -51,7 +51,7 @@ def kafka() -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A running server: `.database()` makes a new one and gives its URL. Tests that stop or pause it start their own."""
+    """A running server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
     from tests.support.postgres import Postgres, PostgresMissing
 
     try:

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, exc
@@ -139,21 +139,37 @@ class SqlStore:
             self._at_hand.pop().close()
         self._dialect.engine.dispose()
 
-    @contextmanager
-    def _translated(self, operation: str) -> Iterator[None]:
+    def _translated(self, operation: str) -> AbstractContextManager[None]:
+        return translated(self._dialect, operation)
+
+
+@contextmanager
+def reading(dialect: Dialect) -> Iterator[Connection]:
+    """One state of a database, without a store: nothing is laid out. Raises Outage, STORE_FAILED."""
+    with translated(dialect, "Read"), dialect.connect() as connection:
+        dialect.begin_read(connection)
         try:
-            yield
-        except BridgeError:
-            raise
-        except exc.TimeoutError:
-            raise RegistryError("STORE_TIMEOUT", operation=operation) from None
-        except (exc.SQLAlchemyError, self._dialect.engine.dialect.loaded_dbapi.Error) as error:
-            own = _cause(error)
-            if self._dialect.transient(own):
-                raise Outage(operation) from error
-            if self._dialect.too_long(own):
-                raise RegistryError("UNPROCESSABLE", details="A name is longer than the store can hold") from error
-            raise RegistryError("STORE_FAILED", details=self._dialect.reason(own)) from error
+            yield connection
+        finally:
+            driver(connection).rollback()
+
+
+@contextmanager
+def translated(dialect: Dialect, operation: str) -> Iterator[None]:
+    """What a driver and SQLAlchemy raise, as errors of ours: Outage, STORE_TIMEOUT, STORE_FAILED, UNPROCESSABLE."""
+    try:
+        yield
+    except BridgeError:
+        raise
+    except exc.TimeoutError:
+        raise RegistryError("STORE_TIMEOUT", operation=operation) from None
+    except (exc.SQLAlchemyError, dialect.engine.dialect.loaded_dbapi.Error) as error:
+        own = _cause(error)
+        if dialect.transient(own):
+            raise Outage(operation) from error
+        if dialect.too_long(own):
+            raise RegistryError("UNPROCESSABLE", details="A name is longer than the store can hold") from error
+        raise RegistryError("STORE_FAILED", details=dialect.reason(own)) from error
 
 
 def _cause(error: BaseException) -> Exception:

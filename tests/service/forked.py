@@ -28,7 +28,7 @@ def services(count: int, store: str, **settings: Any) -> Iterator[list[tuple[Bas
     try:
         for _ in range(count):
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=run, args=({"store": store, **settings}, theirs), daemon=True)
+            process: BaseProcess = context.Process(target=run, args=({"store": store, **settings}, theirs), daemon=True)
             process.start()
             theirs.close()
             started.append((process, ours))

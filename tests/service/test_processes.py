@@ -146,4 +146,3 @@ def mixed(client: Client, subject: str, chance: random.Random) -> int:
     if kind == "version":
         return client.send("DELETE", f"/subjects/{subject}/versions/{chance.randrange(1, 5)}").status
     return client.send("DELETE", f"/subjects/{subject}{'?permanent=true' if kind == 'hard' else ''}").status
-

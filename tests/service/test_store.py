@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from schemas.errors import RegistryError, SetupError
-from service.registry.content import stored_schema
-from service.registry.core import Registry
 from service.registry.identity import identity
 from service.registry.model import Content, Counts, Reference, Warned
 from service.registry.ports import Writer
 from service.store import SqlStore, open_store
-from tests.service.support import GOLDEN
 
 INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')
@@ -163,7 +158,16 @@ def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "registry.db", "sqlite://", "sqlite:///:memory:", "mysql:///x", "postgresql://", "postgres://h", "postgresql:///"],
+    [
+        "",
+        "registry.db",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "mysql:///x",
+        "postgresql://",
+        "postgres://h",
+        "postgresql:///",
+    ],
 )
 def test_urls_that_are_no_store(url: str) -> None:
     with pytest.raises(SetupError):

@@ -151,6 +151,12 @@ class Postgres:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return self._url(name)
 
+    def end_sessions(self, url: str) -> None:
+        """End every session in the database of this URL, wherever it is."""
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            connection.execute(ended, [url.rpartition("/")[2]])
+
     @property
     def log(self) -> str:
         """All that the server has printed so far."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Column, ColumnElement, Connection, Engine
 
 
 class WriteSession(Protocol):
@@ -90,6 +90,12 @@ class Dialect(Protocol):
 
     def own_facts(self, name: str) -> bool:
         """Whether a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
+
+    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+        """The column for an ORDER BY that sorts as Python does."""
+
+    def exists(self) -> bool:
+        """Whether connecting makes nothing new."""
 
     def after_restore(self, connection: Connection) -> None:
         """Rows came in with their numbers: let the database go on counting above them."""

@@ -8,6 +8,7 @@ of a COMMIT, it tells whether that one counts (the server's own transaction ids 
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -18,7 +19,19 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.adapt import Buffer
 from psycopg.types.string import StrDumper
-from sqlalchemy import URL, Connection, Engine, Integer, create_engine, event, exc, make_url
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    String,
+    create_engine,
+    event,
+    exc,
+    make_url,
+)
 
 from schemas.errors import RegistryError, SetupError
 from service.registry.patience import pauses
@@ -31,7 +44,9 @@ OLDEST: Final = 13
 CHANGES: Final = "changes"
 WRITER: Final = "writer "
 
-_SETUP_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not be there yet to be locked
+_SETUP# libpq gives no code for a connection that was refused; in another language than English it is only noticed later.
+_NEVER: Final = re.compile(r"FATAL: .*(does not exist|authentication failed|no pg_hba.conf entry|permission denied)")
+_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not be there yet to be locked
 _IDLE_MS: Final = 15_000
 _LOOK_MS: Final = 2_000
 _FORGOTTEN: Final = 1_000_000  # a writer's row that is that many transactions old is nobody's any more
@@ -59,6 +74,8 @@ _TRANSIENT: Final = (
     "57P05",  # idle session
     "58030",  # I/O
 )
+# libpq gives no code for a connection that was refused; in another language than English it is only noticed later.
+_NEVER: Final = re.compile(r"FATAL: .*(does not exist|authentication failed|no pg_hba.conf entry|permission denied)")
 _LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
 _BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
@@ -123,7 +140,8 @@ class Postgres:
         if error.sqlstate is not None:
             return error.sqlstate.startswith(_TRANSIENT)
         # No code: libpq's own words about a connection, or a connection that is closed already.
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        never = _NEVER.search(str(error))
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and never is None
 
     def too_long(self, error: Exception) -> bool:
         return isinstance(error, errors.ProgramLimitExceeded)
@@ -134,6 +152,12 @@ class Postgres:
 
     def own_facts(self, name: str) -> bool:
         return name == CHANGES or name.startswith(WRITER)
+
+    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+        return column.collate("C") if isinstance(column.type, String) else column
+
+    def exists(self) -> bool:
+        return True
 
     def after_restore(self, connection: Connection) -> None:
         raw = driver(connection)
@@ -156,6 +180,7 @@ class PostgresWrites:
         self._name = f"{WRITER}{uuid.uuid4()}"
         self._number = 0
         self._writer: Connection | None = None
+        self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
         self._numbers = Numbers(forget)
         self._looks = Looks(self._see)
@@ -171,7 +196,7 @@ class PostgresWrites:
         try:
             number = self._started(statement)
         except psycopg.Error:
-            lost = self._writer is None or driver(self._writer).closed
+            lost = self._writer is None or self._raw.closed
             self.rollback()
             if fresh or not lost:
                 raise
@@ -182,7 +207,8 @@ class PostgresWrites:
     def _started(self, statement: str) -> int:
         if self._writer is None:
             self._writer = _connected(self._engine)
-        cursor = driver(self._writer).execute(statement)
+            self._raw = driver(self._writer)
+        cursor = self._raw.execute(statement)
         while cursor.nextset():
             pass
         row = cursor.fetchone()
@@ -192,19 +218,19 @@ class PostgresWrites:
         return int(row[0])
 
     def savepoint(self) -> None:
-        driver(self.connection).execute("SAVEPOINT one")
+        self._raw.execute("SAVEPOINT one")
 
     def release(self) -> None:
-        driver(self.connection).execute("RELEASE one")
+        self._raw.execute("RELEASE one")
 
     def undo(self) -> None:
-        driver(self.connection).execute("ROLLBACK TO one; RELEASE one")
+        self._raw.execute("ROLLBACK TO one; RELEASE one")
 
     def alive(self) -> bool:
-        if self._writer is None:
-            return False
-        status = driver(self._writer).info.transaction_status
-        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+        return self._writer is not None and self._raw.info.transaction_status in (
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+        )
 
     def commit(self) -> None:
         self._numbers.committing(self._number)
@@ -218,9 +244,9 @@ class PostgresWrites:
     def _commit(self) -> None:
         connection = self.connection
         try:
-            said = driver(connection).execute("COMMIT").statusmessage
+            said = self._raw.execute("COMMIT").statusmessage
         except psycopg.Error:
-            lost = bool(driver(connection).closed)
+            lost = bool(self._raw.closed)
             self.rollback()
             self._numbers.in_doubt()
             if not lost or not self._was_committed():
@@ -257,7 +283,7 @@ class PostgresWrites:
         if connection is None:
             return
         try:
-            driver(connection).rollback()
+            self._raw.rollback()
             connection.rollback()
             self._writer = connection
         except Exception:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine, event
 
 from schemas.errors import SetupError
 from service.store.dialects import driver, drop
@@ -38,6 +38,7 @@ class Sqlite:
         if not folder.is_dir():
             raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
         self.url = url
+        self._path = Path(path)
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
 
@@ -57,7 +58,7 @@ class Sqlite:
         return SqliteWrites(self.engine, forget)
 
     def transient(self, error: Exception) -> bool:
-        code = getattr(error, "sqlite_errorcode", None)
+        code: object = getattr(error, "sqlite_errorcode", None)
         return isinstance(code, int) and code & _PRIMARY in _TRANSIENT
 
     def too_long(self, error: Exception) -> bool:
@@ -68,6 +69,12 @@ class Sqlite:
 
     def own_facts(self, name: str) -> bool:
         return False
+
+    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+        return column
+
+    def exists(self) -> bool:
+        return self._path.exists()
 
     def after_restore(self, connection: Connection) -> None:
         """A rowid is always counted on from the highest."""
@@ -94,7 +101,7 @@ class SqliteWrites:
             self._writer = self._engine.connect()
         _begin(driver(self._writer), wait_seconds)
         seen = _version(self._writer)
-        foreign = seen != self._seen_by_writer
+        foreign: bool = seen != self._seen_by_writer
         self._seen_by_writer = seen
         return foreign
 
