@@ -87,7 +87,8 @@ class Writer(Reader, Protocol):
     def use_id(self, context: str, number: int) -> None:
         """Keep `new_id` above an id that was given from outside."""
 
-    def put_schema(self, context: str, schema_id: int, content: Content) -> None: ...
+    def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        """Raises INVALID_SCHEMA for a text with a NUL character, which not every database can hold."""
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         """Add a version, and its context; `content.references` become findable by `referrers`."""

@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from schemas.errors import RegistryError
 from service.registry.footprint import (
     ANYTHING,
     CONTEXTS,
@@ -244,6 +245,8 @@ class Transaction:
             NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        if "\0" in content.text:  # PostgreSQL's text can't hold it; both kinds of store are to hold the same
+            raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
         body = None if content.metadata is None else json.dumps(content.metadata, ensure_ascii=False)

@@ -174,13 +174,6 @@ def test_urls_that_are_no_store(url: str) -> None:
         open_store(url)
 
 
-def test_another_layout_is_refused(store: SqlStore, store_url: str) -> None:
-    with store.write() as tx:
-        tx._sql.execute(text("UPDATE bridge_facts SET value = '999'"))
-    with pytest.raises(SetupError, match="layout 999"):
-        open_store(store_url)
-
-
 def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:
     warned = Warned("s", 1, "KIND", "what", 5)
     with store.write() as tx:

@@ -9,14 +9,11 @@ of a COMMIT, it tells whether that one counts (the server's own transaction ids 
 from __future__ import annotations
 
 import re
-import time
-import uuid
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, Final
 
 import psycopg
-from psycopg import errors, pq
+from psycopg import errors
 from psycopg.adapt import Buffer
 from psycopg.types.string import StrDumper
 from sqlalchemy import (
@@ -24,7 +21,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Engine,
     Integer,
     String,
     create_engine,
@@ -33,22 +29,16 @@ from sqlalchemy import (
     make_url,
 )
 
-from schemas.errors import RegistryError, SetupError
-from service.registry.patience import pauses
-from service.store.dialects import driver, drop
-from service.store.dialects.numbers import Looks, Numbers
+from schemas.errors import SetupError
+from service.store.dialects import driver
+from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata
 from service.store.urls import shown_url
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
-WRITER: Final = "writer "
 
-_SETUP# libpq gives no code for a connection that was refused; in another language than English it is only noticed later.
-_NEVER: Final = re.compile(r"FATAL: .*(does not exist|authentication failed|no pg_hba.conf entry|permission denied)")
-_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not be there yet to be locked
-_IDLE_MS: Final = 15_000
-_LOOK_MS: Final = 2_000
+_SETUP_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not be there yet to be locked
 _FORGOTTEN: Final = 1_000_000  # a writer's row that is that many transactions old is nobody's any more
 # A server or a network that is gone is noticed within seconds, not after TCP's two hours.
 _NETWORK: Final = {
@@ -77,14 +67,6 @@ _TRANSIENT: Final = (
 # libpq gives no code for a connection that was refused; in another language than English it is only noticed later.
 _NEVER: Final = re.compile(r"FATAL: .*(does not exist|authentication failed|no pg_hba.conf entry|permission denied)")
 _LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
-_BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
-WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
-INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
-ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint"""
-_LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
-FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
-_COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
 
 
 class Postgres:
@@ -116,7 +98,7 @@ class Postgres:
     def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
         raw = driver(connection)
         _check_server(raw, self.url)
-        raw.execute(f"BEGIN; SET LOCAL lock_timeout = {_milliseconds(wait_seconds)}")
+        raw.execute(f"BEGIN; SET LOCAL lock_timeout = {milliseconds(wait_seconds)}")
         raw.execute(_LOCK.format(lock=_SETUP_LOCK))
         if raw.execute("SELECT to_regclass('bridge_facts') IS NOT NULL").fetchone()[0]:
             raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
@@ -171,160 +153,6 @@ class Postgres:
                 )
 
 
-class PostgresWrites:
-    """Keeps the promises of `dialects.WriteSession`."""
-
-    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
-        self._engine = engine
-        self._wait_seconds = wait_seconds
-        self._name = f"{WRITER}{uuid.uuid4()}"
-        self._number = 0
-        self._writer: Connection | None = None
-        self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
-        self._watcher: psycopg.Connection[Any] | None = None
-        self._numbers = Numbers(forget)
-        self._looks = Looks(self._see)
-
-    @property
-    def connection(self) -> Connection:
-        assert self._writer is not None
-        return self._writer
-
-    def begin(self, wait_seconds: float) -> bool:
-        statement = _BEGIN.format(wait_ms=_milliseconds(wait_seconds), idle_ms=_IDLE_MS, writer=self._name)
-        fresh = self._writer is None
-        try:
-            number = self._started(statement)
-        except psycopg.Error:
-            lost = self._writer is None or self._raw.closed
-            self.rollback()
-            if fresh or not lost:
-                raise
-            number = self._started(statement)  # the connection had been lost before; a new one may do
-        self._number = number
-        return self._numbers.began(number)
-
-    def _started(self, statement: str) -> int:
-        if self._writer is None:
-            self._writer = _connected(self._engine)
-            self._raw = driver(self._writer)
-        cursor = self._raw.execute(statement)
-        while cursor.nextset():
-            pass
-        row = cursor.fetchone()
-        if row is None:
-            self.rollback()
-            raise RegistryError("STORE_FAILED", details="the row 'changes' of bridge_facts is gone")
-        return int(row[0])
-
-    def savepoint(self) -> None:
-        self._raw.execute("SAVEPOINT one")
-
-    def release(self) -> None:
-        self._raw.execute("RELEASE one")
-
-    def undo(self) -> None:
-        self._raw.execute("ROLLBACK TO one; RELEASE one")
-
-    def alive(self) -> bool:
-        return self._writer is not None and self._raw.info.transaction_status in (
-            pq.TransactionStatus.INTRANS,
-            pq.TransactionStatus.INERROR,
-        )
-
-    def commit(self) -> None:
-        self._numbers.committing(self._number)
-        try:
-            self._commit()
-        except BaseException:
-            self._numbers.in_doubt()
-            raise
-        self._numbers.committed(self._number)
-
-    def _commit(self) -> None:
-        connection = self.connection
-        try:
-            said = self._raw.execute("COMMIT").statusmessage
-        except psycopg.Error:
-            lost = bool(self._raw.closed)
-            self.rollback()
-            self._numbers.in_doubt()
-            if not lost or not self._was_committed():
-                raise
-            return
-        except BaseException:
-            self.rollback()
-            raise
-        connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
-        if said != "COMMIT":  # what PostgreSQL does with a transaction in which a statement failed
-            raise errors.InFailedSqlTransaction("the transaction was rolled back")
-
-    def _was_committed(self) -> bool:
-        """Whether the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
-        until = time.monotonic() + self._wait_seconds
-        for pause in pauses():
-            try:
-                with self._engine.connect() as connection:
-                    raw = driver(connection)
-                    # Whoever was cut off in its COMMIT may still be at it; its row lock tells when it is done.
-                    raw.execute(f"BEGIN; SET LOCAL lock_timeout = {_milliseconds(until - time.monotonic())}")
-                    raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
-                    row = raw.execute(_COMMITTED, [self._name]).fetchone()
-                    raw.execute("ROLLBACK")
-                    return row is not None and int(row[0]) == self._number
-            except (psycopg.Error, exc.SQLAlchemyError):
-                if time.monotonic() + pause >= until:
-                    raise RegistryError("STORE_TIMEOUT", operation="Write") from None
-            time.sleep(pause)
-        raise AssertionError("unreachable")
-
-    def rollback(self) -> None:
-        connection, self._writer = self._writer, None
-        if connection is None:
-            return
-        try:
-            self._raw.rollback()
-            connection.rollback()
-            self._writer = connection
-        except Exception:
-            drop(connection)
-
-    def look(self, max_age: float) -> Future[None] | None:
-        return self._looks.soon(max_age)
-
-    def _see(self) -> None:
-        known = self._numbers.seen
-        try:
-            if self._watcher is None:
-                self._watcher = self._watching()
-            row = self._watcher.execute(_LOOK, [self._name]).fetchone()
-            if row is None:
-                raise psycopg.DataError("no row")
-        except Exception:  # whatever it is, nothing is known then
-            watcher, self._watcher = self._watcher, None
-            if watcher is not None:
-                watcher.close()
-            self._numbers.blind()
-            return
-        self._numbers.saw(int(row[0]), int(row[1]), known)
-
-    def _watching(self) -> psycopg.Connection[Any]:
-        """A connection past the pool, so that readers who wait for theirs do not stop it."""
-        fairy = self._engine.raw_connection()
-        raw: Any = fairy.dbapi_connection
-        fairy.detach()
-        raw.execute(f"SET statement_timeout = {_LOOK_MS}")
-        assert isinstance(raw, psycopg.Connection)
-        return raw
-
-    def close(self) -> None:
-        self._looks.close()
-        if self._writer is not None:
-            drop(self._writer)
-        if self._watcher is not None:
-            self._watcher.close()
-
-
 class _NoNul(StrDumper):
     """PostgreSQL's text holds no NUL. U+0001 stands for it: no name may hold that, so such a name is not found."""
 
@@ -339,17 +167,6 @@ def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN "
         "('off', 'local')"
     )
-
-
-def _connected(engine: Engine) -> Connection:
-    try:
-        return engine.connect()
-    except exc.DBAPIError as error:
-        raise error.orig if isinstance(error.orig, psycopg.Error) else error from None
-
-
-def _milliseconds(seconds: float) -> int:
-    return max(int(seconds * 1000), 1)  # 0 would mean without end
 
 
 def _parsed(url: str) -> URL:
