@@ -64,21 +64,29 @@ def test_another_writer_that_does_not_end_is_an_outage(postgres: Postgres) -> No
             tx.put_config("s", {})
 
 
-def test_a_transaction_that_the_server_gave_up_is_not_committed(postgres: Postgres) -> None:
-    """PostgreSQL answers COMMIT with ROLLBACK where a statement failed, and that is no error to the driver."""
+def test_a_statement_that_failed_unseen_undoes_its_part(postgres: Postgres) -> None:
+    """PostgreSQL goes on with nothing after it, and answers even COMMIT with ROLLBACK, which is no error to psycopg."""
 
-    def fail_unseen(store: SqlStore) -> None:
+    def fail(store: SqlStore) -> None:
         with store.write() as tx:
             tx.put_config("s", {})
             with pytest.raises(psycopg.errors.DivisionByZero):
-                driver(tx._sql).execute("ROLLBACK TO one; SELECT 1/0")
-            driver(tx._sql).execute("ROLLBACK; BEGIN")
+                driver(tx._sql).execute("SELECT 1/0")
+
+    def end_it(store: SqlStore) -> None:
+        with store.write() as tx:
+            tx.put_config("s", {})
+            driver(tx._sql).execute("ROLLBACK")
 
     with opened(postgres.database()) as store:
-        with pytest.raises(RegistryError):
-            fail_unseen(store)
+        for one in (fail, end_it):
+            with pytest.raises(RegistryError):
+                one(store)
         with store.write() as tx:
             assert tx.configs(["s"]) == {}
+            tx.put_config("t", {})
+        with store.read() as reader:
+            assert reader.all_configs().keys() == {"t"}
 
 
 @pytest.mark.parametrize("landed", [True, False])

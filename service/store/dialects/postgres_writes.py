@@ -25,7 +25,8 @@ _BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
 WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
 INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
-ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint"""
+ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint;
+SAVEPOINT one"""
 _LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
 FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
 _COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
@@ -39,6 +40,8 @@ class PostgresWrites:
         self._wait_seconds = wait_seconds
         self._name = f"{WRITER}{uuid.uuid4()}"
         self._number = 0
+        self._used = False
+        """Whether the savepoint that is there is somebody's already."""
         self._writer: Connection | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
@@ -61,7 +64,7 @@ class PostgresWrites:
             if fresh or not lost:
                 raise
             number = self._started(statement)  # the connection had been lost before; a new one may do
-        self._number = number
+        self._number, self._used = number, False
         return self._numbers.began(number)
 
     def _started(self, statement: str) -> int:
@@ -69,8 +72,8 @@ class PostgresWrites:
             self._writer = _connected(self._engine)
             self._raw = driver(self._writer)
         cursor = self._raw.execute(statement)
-        while cursor.nextset():
-            pass
+        while cursor.description is None and cursor.nextset():
+            pass  # of several statements, one has rows
         row = cursor.fetchone()
         if row is None:
             self.rollback()
@@ -78,13 +81,21 @@ class PostgresWrites:
         return int(row[0])
 
     def savepoint(self) -> None:
-        self._raw.execute("SAVEPOINT one")
+        """The first one came with BEGIN, and a release comes with the next: each word to the server costs a way."""
+        if self._used:
+            self._raw.execute("RELEASE one; SAVEPOINT one")
+        self._used = True
 
     def release(self) -> None:
-        self._raw.execute("RELEASE one")
+        """Left to the next savepoint, or to the commit; but a part in which a statement failed unseen is undone."""
+        status = self._raw.info.transaction_status
+        if status == pq.TransactionStatus.INERROR:
+            self.undo()
+        if status != pq.TransactionStatus.INTRANS:
+            raise errors.InFailedSqlTransaction("a statement failed, or the transaction ended")
 
     def undo(self) -> None:
-        self._raw.execute("ROLLBACK TO one; RELEASE one")
+        self._raw.execute("ROLLBACK TO one")
 
     def alive(self) -> bool:
         return self._writer is not None and self._raw.info.transaction_status in (
