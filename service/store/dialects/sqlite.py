@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -27,6 +29,8 @@ _TRANSIENT: Final = frozenset(
     }
 )
 _PRIMARY: Final = 0xFF  # the kind of an extended error code
+# Seconds between two tries for the write lock, and for how long after another process's write there may be more.
+_TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
 
 
 class Sqlite:
@@ -90,6 +94,7 @@ class SqliteWrites:
         self._seen_by_writer: Any = None
         self._seen_by_watcher: Any = None
         self._watching = threading.Lock()
+        self._crowded_until = float("-inf")
 
     @property
     def connection(self) -> Connection:
@@ -99,11 +104,18 @@ class SqliteWrites:
     def begin(self, wait_seconds: float) -> bool:
         if self._writer is None:
             self._writer = self._engine.connect()
+        if time.monotonic() < self._crowded_until:
+            time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
         _begin(driver(self._writer), wait_seconds)
         seen = _version(self._writer)
         foreign: bool = seen != self._seen_by_writer
+        self._crowded(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = seen
         return foreign
+
+    def _crowded(self, foreign: bool) -> None:
+        if foreign:
+            self._crowded_until = time.monotonic() + _CROWDED
 
     def savepoint(self) -> None:
         driver(self.connection).execute("SAVEPOINT one")
@@ -134,6 +146,7 @@ class SqliteWrites:
             seen = _version(connection)
             if seen != self._seen_by_writer:
                 self._seen_by_writer = seen
+                self._crowded(True)
                 self._forget()
 
     def rollback(self) -> None:
@@ -186,9 +199,22 @@ def _prepare(wait_seconds: float) -> Callable[[sqlite3.Connection, Any], None]:
 
 
 def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    connection.execute(f"PRAGMA busy_timeout={int(wait_seconds * 1000)}")
-    # IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead
-    connection.execute("BEGIN IMMEDIATE")
+    """IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead.
+
+    SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
+    for microseconds only: whoever asks so seldom could wait for ever.
+    """
+    connection.execute("PRAGMA busy_timeout=0")
+    until, pause = time.monotonic() + wait_seconds, _TURN
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() + pause >= until:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(pause * 1.2, _LONGEST_TURN)
 
 
 def _version(connection: Connection) -> Any:
