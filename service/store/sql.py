@@ -167,8 +167,9 @@ def translated(dialect: Dialect, operation: str) -> Iterator[None]:
         own = _cause(error)
         if dialect.transient(own):
             raise Outage(operation) from error
-        if dialect.too_long(own):
-            raise RegistryError("UNPROCESSABLE", details="A name is longer than the store can hold") from error
+        refusal = dialect.refusal(own)
+        if refusal is not None:
+            raise RegistryError("UNPROCESSABLE", details=refusal) from error
         raise RegistryError("STORE_FAILED", details=dialect.reason(own)) from error
 
 

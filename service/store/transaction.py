@@ -153,6 +153,8 @@ class Transaction:
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
         self._reads.add(ANYTHING)
+        if "\0" in prefix:
+            return []  # no name holds it, and PostgreSQL refuses to look for it
         query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
         # Not ORDER BY: a database may sort by the rules of a language.

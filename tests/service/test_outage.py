@@ -1,7 +1,11 @@
-"""A store that is busy or away: requests are held, and succeed when it is back; after the wait it is 500/50002."""
+"""A store that is busy or away: requests are held, and succeed when it is back; after the wait it is 500/50002.
+
+`make soak` (BRIDGE_SOAK=N restarts) is the long form.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import threading
@@ -19,6 +23,8 @@ from service.testing import running_service
 from tests.service.support import Answer, Client, column, record
 from tests.support.postgres import Postgres, PostgresMissing
 
+# Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
+SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
 WRITERS = 4
 SHORT = 0.6
 TIMED_OUT = (500, 50002)
@@ -98,7 +104,7 @@ def load(store: str) -> Iterator[Load]:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
 def test_postgresql_restarts_under_load(server: Postgres, how: signal.Signals) -> None:
     with load(server.database()) as running:
-        for _ in range(3):
+        for _ in range(max(SOAK, 3)):
             server.restart(how)
             running.wait_for(WRITERS * 2)
 
@@ -107,7 +113,7 @@ def test_postgresql_loses_its_connections_under_load(server: Postgres) -> None:
     """Each session is ended at some moment, also in the middle of a COMMIT."""
     url = server.database()
     with load(url) as running:
-        for _ in range(30):
+        for _ in range(max(SOAK * 4, 30)):
             server.end_sessions(url)
             running.wait_for(1)
 

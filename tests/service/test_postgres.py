@@ -14,7 +14,7 @@ import pytest
 from schemas.errors import RegistryError, SetupError
 from service.registry.core import Registry
 from service.registry.footprint import Part
-from service.registry.model import NewSchema
+from service.registry.model import NewSchema, Warned
 from service.registry.patience import Outage
 from service.registry.registering import register
 from service.store import SqlStore, dialect_of, open_store, shown_url
@@ -170,6 +170,16 @@ def test_nul_in_a_request(store_url: str) -> None:
         assert client.register("v", '"int"', metadata=metadata).json["metadata"] == metadata
         assert client.send("PUT", "/config/v", {"alias": "w\0", "compatibility": "NONE"}).status in (200, 422)
         assert client.send("POST", "/subjects/v", {"schema": '"int"'}).status in (404, 422)
+
+
+def test_a_text_that_can_not_be_held_is_refused_and_never_changed(postgres: Postgres) -> None:
+    with opened(postgres.database()) as store:
+        with pytest.raises(RegistryError, match="NUL") as refused, store.write() as tx:
+            tx.put_warning(Warned("s", 1, "KIND", "a\0b", 5))
+        assert refused.value.row.http == 422
+        with store.read() as reader:
+            assert reader.warnings() == []
+            assert reader.versions("a\0b") == []
 
 
 def test_texts_with_escapes_come_back(store: SqlStore) -> None:

@@ -1,7 +1,11 @@
-"""Several service processes on one store: nothing lost, nothing twice, nothing stale, and no 5xx."""
+"""Several service processes on one store: nothing lost, nothing twice, nothing stale, and no 5xx.
+
+`make soak` (BRIDGE_SOAK=N) is the long form.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -12,6 +16,8 @@ from urllib.parse import quote
 from tests.service.forked import services
 from tests.service.support import Client, column, record
 
+# Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
+SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
 PROCESSES = 4
 THREADS = 2
 STALE_SECONDS = 1.0
@@ -23,7 +29,7 @@ def schema(number: int) -> str:
 
 def test_four_writers(store_url: str) -> None:
     """Every client registers every schema, in an order of its own, by turns in a subject of all and in its own."""
-    numbers = list(range(24))
+    numbers = list(range(max(SOAK, 24)))
     with services(PROCESSES, store_url, compatibility="NONE") as running:
         clients = [client for _, client in running for _ in range(THREADS)]
 
@@ -54,7 +60,7 @@ def test_register_and_look_up_are_never_stale(store_url: str) -> None:
     """What one process has answered, every other knows at once, also where it had kept another answer."""
     with services(2, store_url, compatibility="NONE") as running:
         first, second = (client for _, client in running)
-        for number in range(30):
+        for number in range(max(SOAK, 30)):
             body = {"schema": schema(number)}
             for client in (first, second):
                 assert client.send("POST", "/subjects/s", body).status == 404
@@ -115,7 +121,7 @@ def test_all_kinds_of_writes_at_once(store_url: str) -> None:
         def work(place: int) -> Counter[int]:
             chance, seen = random.Random(place), Counter[int]()
             client = clients[place % len(clients)]
-            for _ in range(25):
+            for _ in range(max(SOAK, 25)):
                 subject = f"s{chance.randrange(3)}"
                 seen[mixed(client, subject, chance)] += 1
             return seen

@@ -82,8 +82,8 @@ class Dialect(Protocol):
     def transient(self, error: Exception) -> bool:
         """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""
 
-    def too_long(self, error: Exception) -> bool:
-        """Whether the driver says that a value is longer than an index can hold."""
+    def refusal(self, error: Exception) -> str | None:
+        """Why the database can't hold a value, if that is what the driver says."""
 
     def reason(self, error: Exception) -> str:
         """The database's own words, without the statement and its parameters."""

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import errors
-from psycopg.adapt import Buffer
-from psycopg.types.string import StrDumper
 from sqlalchemy import (
     URL,
     Column,
@@ -125,8 +123,12 @@ class Postgres:
         never = _NEVER.search(str(error))
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and never is None
 
-    def too_long(self, error: Exception) -> bool:
-        return isinstance(error, errors.ProgramLimitExceeded)
+    def refusal(self, error: Exception) -> str | None:
+        if isinstance(error, errors.ProgramLimitExceeded):
+            return "A name is longer than the store can hold"
+        if isinstance(error, psycopg.DataError) and error.sqlstate is None and "NUL" in str(error):
+            return "A text holds a NUL character, which PostgreSQL can't hold"
+        return None
 
     def reason(self, error: Exception) -> str:
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
@@ -153,15 +155,7 @@ class Postgres:
                 )
 
 
-class _NoNul(StrDumper):
-    """PostgreSQL's text holds no NUL. U+0001 stands for it: no name may hold that, so such a name is not found."""
-
-    def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", "\1") if "\0" in obj else obj)
-
-
 def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
-    connection.adapters.register_dumper(str, _NoNul)
     # An answer is given when the write is on disk; a stricter setting of the server stays.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN "

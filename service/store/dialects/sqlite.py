@@ -65,8 +65,9 @@ class Sqlite:
         code: object = getattr(error, "sqlite_errorcode", None)
         return isinstance(code, int) and code & _PRIMARY in _TRANSIENT
 
-    def too_long(self, error: Exception) -> bool:
-        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
+    def refusal(self, error: Exception) -> str | None:
+        too_long = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
+        return "A text is longer than the store can hold" if too_long else None
 
     def reason(self, error: Exception) -> str:
         return str(error)
