@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -15,8 +15,9 @@ from service.registry.patience import CURRENT, Outage, Patience, pauses
 
 _WITH_BODY: Final = ("POST", "PUT")
 _GRACE: Final = 0.5  # for what watches its own time, so that it can say why
-_LEFT_BEHIND: Final[set[asyncio.Future[Response]]] = set()
+_LEFT_BEHIND: Final[set[asyncio.Future[Any]]] = set()
 
+T = TypeVar("T")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -47,7 +48,7 @@ class Held(APIRoute):
         return held
 
 
-async def in_time(work: Coroutine[Any, Any, Response], patience: Patience) -> Response:
+async def in_time(work: Coroutine[Any, Any, T], patience: Patience) -> T:
     """What `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on alone.
 
     A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
@@ -68,7 +69,7 @@ async def in_time(work: Coroutine[Any, Any, Response], patience: Patience) -> Re
     raise RegistryError("STORE_TIMEOUT", operation="Store")
 
 
-def _forget(task: asyncio.Future[Response]) -> None:
+def _forget(task: asyncio.Future[Any]) -> None:
     _LEFT_BEHIND.discard(task)
     if not task.cancelled():
         task.exception()

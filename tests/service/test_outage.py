@@ -170,6 +170,7 @@ def test_an_outage_that_lasts(server: Postgres) -> None:
         server.pause()
         try:
             check_timed_out(client)
+            assert client.get("/health/ready").error == TIMED_OUT
         finally:
             server.resume()
         assert client.register("u", '"double"').status == 200
