@@ -152,6 +152,16 @@ def check_timed_out(client: Client) -> None:
     assert {one.error for one in answers} == {TIMED_OUT}
 
 
+def recovered(ask: Callable[[], Answer]) -> Answer:
+    """The answer once the store is used again; a busy machine may need longer for that than a request is held here."""
+    until = time.monotonic() + 60
+    while True:
+        answer = ask()
+        if answer.status != 500 or time.monotonic() > until:
+            return answer
+        assert answer.error == TIMED_OUT
+
+
 def test_an_outage_that_lasts(server: Postgres) -> None:
     """Away, or there and silent: the same answer, in time, whatever was asked; afterwards everything works again."""
     with running_service(server.database(), store_wait_seconds=SHORT) as url:
@@ -165,7 +175,7 @@ def test_an_outage_that_lasts(server: Postgres) -> None:
             assert client.get("/health/live").status == 200
         finally:
             server.up()
-        assert client.register("s", '"long"').json["version"] == 2
+        assert recovered(lambda: client.register("s", '"long"')).json["version"] == 2
         assert client.get("/subjects/s/versions").json == [1, 2]
         server.pause()
         try:
@@ -173,7 +183,7 @@ def test_an_outage_that_lasts(server: Postgres) -> None:
             assert client.get("/health/ready").error == TIMED_OUT
         finally:
             server.resume()
-        assert client.register("u", '"double"').status == 200
+        assert recovered(lambda: client.register("u", '"double"')).status == 200
 
 
 def test_a_lock_that_lasts(tmp_path: Path) -> None:
@@ -188,7 +198,7 @@ def test_a_lock_that_lasts(tmp_path: Path) -> None:
         assert {one.error for one in answers} == {TIMED_OUT}
         assert client.register("s", '"int"').status == 200, "what is known is read"
         holder.close()
-        assert client.register("s", '"long"').json["version"] == 2
+        assert recovered(lambda: client.register("s", '"long"')).json["version"] == 2
 
 
 def test_a_database_that_comes_later(server: Postgres) -> None:

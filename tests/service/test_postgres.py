@@ -60,8 +60,8 @@ def test_another_writer_that_does_not_end_is_an_outage(postgres: Postgres) -> No
             assert (late.value.row.http, late.value.row.error_code) == (500, 50002)
             with store.read() as reader:
                 assert reader.subjects() == []
-        with store.write() as tx:
-            tx.put_config("s", {})
+    with opened(url) as store, store.write() as tx:
+        tx.put_config("s", {})
 
 
 def test_a_statement_that_failed_unseen_undoes_its_part(postgres: Postgres) -> None:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     exc,
     make_url,
 )
+from sqlalchemy.pool import NullPool
 
 from schemas.errors import SetupError
 from service.store.dialects import driver
@@ -76,16 +77,17 @@ class Postgres:
         self.url = shown_url(url)
         self._wait_seconds = wait_seconds
         own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
-        self.engine = create_engine(
-            parsed,
-            connect_args=own,
-            isolation_level="AUTOCOMMIT",  # SQLAlchemy begins nothing; we do
-            paramstyle="format",  # by place, as `Ready` gives them
-            pool_size=connections + 2,
-            max_overflow=0,
-            pool_timeout=wait_seconds,
-        )
-        event.listen(self.engine, "connect", _prepare)
+        common: dict[str, Any] = {
+            "connect_args": own,
+            "isolation_level": "AUTOCOMMIT",  # SQLAlchemy begins nothing; we do
+            "paramstyle": "format",  # by place, as `Ready` gives them
+        }
+        pool = {"pool_size": connections, "max_overflow": 0, "pool_timeout": wait_seconds}
+        self.engine = create_engine(parsed, **common, **pool)
+        # Whoever writes or looks does not stand in line with readers.
+        self._apart = create_engine(parsed, **common, poolclass=NullPool)
+        for engine in (self.engine, self._apart):
+            event.listen(engine, "connect", _prepare)
 
     def connect(self) -> Connection:
         return self.engine.connect()
@@ -112,7 +114,7 @@ class Postgres:
         )
 
     def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
-        return PostgresWrites(self.engine, self._wait_seconds, forget)
+        return PostgresWrites(self._apart, self._wait_seconds, forget)
 
     def transient(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):

@@ -21,7 +21,7 @@ WRITER: Final = "writer "
 
 _IDLE_MS: Final = 15_000
 _LOOK_MS: Final = 2_000
-_BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+_BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
 WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
 INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
@@ -58,9 +58,12 @@ class PostgresWrites:
         fresh = self._writer is None
         try:
             number = self._started(statement)
-        except psycopg.Error:
+        except psycopg.Error as error:
             lost = self._writer is None or self._raw.closed
             self.rollback()
+            if isinstance(error, errors.ReadOnlySqlTransaction) and self._writer is not None:
+                drop(self._writer)  # a server that is none any more; the next connection may find the one that is
+                self._writer = None
             if fresh or not lost:
                 raise
             number = self._started(statement)  # the connection had been lost before; a new one may do
@@ -180,7 +183,6 @@ class PostgresWrites:
         self._numbers.saw(int(row[0]), int(row[1]), known)
 
     def _watching(self) -> psycopg.Connection[Any]:
-        """A connection past the pool, so that readers who wait for theirs do not stop it."""
         fairy = self._engine.raw_connection()
         raw: Any = fairy.dbapi_connection
         fairy.detach()
