@@ -10,12 +10,11 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import pytest
 
 from tests.service.forked import services
-from tests.service.support import Client, column, process_service, record
+from tests.service.support import Client, column, record
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "20"))
@@ -37,21 +36,17 @@ def write_until_killed(client: Client, prefix: str, answered: dict[str, int], en
             enough.set()
 
 
-def killed_under_load(process: BaseProcess, clients: list[Client], prefix: str) -> dict[str, int]:
-    """Kill the process while all clients write; out: what was answered, by subject."""
+def killed_under_load(process: BaseProcess, client: Client, prefix: str) -> dict[str, int]:
+    """Kill the process while its clients write; out: what was answered, by subject."""
     fresh: dict[str, int] = {}
     enough = threading.Event()
     with ThreadPoolExecutor(WRITERS) as pool:
-        writing = [
-            pool.submit(write_until_killed, clients[one % len(clients)], f"{prefix}-{one}", fresh, enough)
-            for one in range(WRITERS)
-        ]
+        writing = [pool.submit(write_until_killed, client, f"{prefix}-{one}", fresh, enough) for one in range(WRITERS)]
         assert enough.wait(60)
         process.kill()
         process.join(60)
-        if len(clients) == 1:
-            for one in writing:
-                one.result()
+        for one in writing:
+            one.result()
     return fresh
 
 
@@ -73,23 +68,50 @@ def test_answered_writes_survive_a_kill(store_url: str) -> None:
     for round_ in range(ROUNDS):
         with services(1, store_url) as [(process, client)]:
             check(client, answered)
-            fresh = killed_under_load(process, [client], f"r{round_}")
+            fresh = killed_under_load(process, client, f"r{round_}")
         assert len(fresh) >= BEFORE_THE_KILL
         answered |= fresh
     with services(1, store_url) as [(_, client)]:
         check(client, answered)
 
 
+def test_a_killed_process_does_not_stop_the_others(store_url: str) -> None:
+    """It may be killed while it is alone with the store: its lock goes with it."""
+    with services(1, store_url) as [(_, client)], ThreadPoolExecutor(WRITERS) as pool:
+        answered: dict[str, int] = {}
+        done = threading.Event()
+
+        def write(place: int) -> dict[str, int]:
+            said: dict[str, int] = {}
+            while not done.is_set():
+                subject = f"other-{place}-{len(said)}"
+                answer = client.register(subject, record("R", column(subject.replace("-", "_"))))
+                assert answer.status == 200, answer.body
+                said[subject] = answer.json["id"]
+            return said
+
+        writing = [pool.submit(write, place) for place in range(WRITERS)]
+        try:
+            for round_ in range(max(ROUNDS // 4, 1)):
+                with services(1, store_url) as [(process, killed)]:
+                    answered |= killed_under_load(process, killed, f"r{round_}")
+        finally:
+            done.set()
+        for one in writing:
+            answered |= one.result()
+        check(client, answered)
+
+
 @pytest.mark.parametrize("permanent", [False, True])
-def test_deletions_and_configs_survive(tmp_path: Path, permanent: bool) -> None:
-    with process_service(tmp_path) as (process, client):
+def test_deletions_and_configs_survive(store_url: str, permanent: bool) -> None:
+    with services(1, store_url) as [(process, client)]:
         client.register("s", '"int"')
         client.level("FULL", "other")
         client.send("DELETE", "/subjects/s")
         if permanent:
             client.send("DELETE", "/subjects/s?permanent=true")
         process.kill()
-    with process_service(tmp_path) as (_, client):
+    with services(1, store_url) as [(_, client)]:
         assert client.get("/subjects?deleted=true").json == ([] if permanent else ["s"])
         assert client.get("/config/other").json == {"compatibilityLevel": "FULL"}
         assert client.register("t", '"int"').json["id"] == (2 if permanent else 1)

@@ -52,14 +52,13 @@ def test_an_answer_waits_for_the_disk_whatever_the_database_says(postgres: Postg
 
 def test_another_writer_that_does_not_end_is_an_outage(postgres: Postgres) -> None:
     url = postgres.database()
-    with opened(url, wait_seconds=0.2) as store, beside(url) as holder:
-        with holder.transaction():
-            holder.execute("SELECT * FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
-            with pytest.raises(Outage) as late, store.write():
-                pass
-            assert (late.value.row.http, late.value.row.error_code) == (500, 50002)
-            with store.read() as reader:
-                assert reader.subjects() == []
+    with opened(url, wait_seconds=0.2) as store, beside(url) as holder, holder.transaction():
+        holder.execute("SELECT * FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
+        with pytest.raises(Outage) as late, store.write():
+            pass
+        assert (late.value.row.http, late.value.row.error_code) == (500, 50002)
+        with store.read() as reader:
+            assert reader.subjects() == []
     with opened(url) as store, store.write() as tx:
         tx.put_config("s", {})
 
