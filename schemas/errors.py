@@ -66,6 +66,7 @@ _ROWS = (
     ),
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
+    ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
     ErrorRow(
         "INCOMPATIBLE_SCHEMA",
         409,

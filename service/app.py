@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
 from service.api.hot import Hot
+from service.api.lane import Lane
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
@@ -47,4 +48,5 @@ def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
     app = create_app(settings)
-    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)
+    services: Services = app.state.services
+    return Hot(app, services.registry.store, app.state.metrics, Lane(services), log=settings.access_log)

@@ -8,13 +8,15 @@ that nothing was written and that doing all of it again may help.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from service.registry.footprint import Listener
 from service.registry.model import Content, Counts, Stored, VersionRow, Warned
+
+T = TypeVar("T")
 
 
 class Reader(Protocol):
@@ -119,6 +121,13 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Reader]: ...
 
     def write(self) -> AbstractContextManager[Writer]: ...
+
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
+
+        Out: what each returned, or the exception that it raised, which undid its own part only. All the rest is durable
+        when this returns. What this raises itself undid everything.
+        """
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from schemas.errors import RegistryError
 from service.registry.footprint import ANYTHING, Listener, Part
@@ -23,6 +23,8 @@ from service.store.layout import check_layout
 from service.store.transaction import Transaction
 
 _MOST: Final = 64
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -50,14 +52,39 @@ class Commits:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        shared = self._take_turn()
+        with self._turn(self._wait_seconds) as shared, self._part_of(shared) as transaction:
+            yield transaction
+
+    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
+        outcomes: list[T | Exception] = []
+        with self._turn(wait_seconds) as shared:
+            for work in works:
+                try:
+                    with self._part_of(shared) as transaction:
+                        outcomes.append(work(transaction))
+                except Exception as error:
+                    if not self._session.alive():
+                        raise
+                    outcomes.append(error)
+        return outcomes
+
+    @contextmanager
+    def _part_of(self, shared: Shared) -> Iterator[Transaction]:
+        """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
         changes: set[Part] = set()
+        with savepoint(self._session):
+            yield Transaction(self._session.connection, changes)
+        shared.changes |= changes | ({ANYTHING} if changes else set())
+
+    @contextmanager
+    def _turn(self, wait_seconds: float) -> Iterator[Shared]:
+        """A turn to write; what was done in it is durable afterwards."""
+        shared = self._take_turn(left(wait_seconds))
         try:
             if shared.error is not None:
                 raise shared.error
-            with savepoint(self._session):
-                yield Transaction(self._session.connection, changes)
-            shared.changes |= changes | ({ANYTHING} if changes else set())
+            yield shared
         except BaseException as error:
             if not self._session.alive():
                 shared.error = error  # the database gave up the whole transaction, and so the others' part too
@@ -67,8 +94,7 @@ class Commits:
         if shared.error is not None:
             raise shared.error
 
-    def _take_turn(self) -> Shared:
-        wait_seconds = left(self._wait_seconds)
+    def _take_turn(self, wait_seconds: float) -> Shared:
         deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, exc
 
@@ -21,6 +21,8 @@ from service.store.transaction import Transaction
 
 _AT_HAND = 8
 _LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class SqlStore:
@@ -114,6 +116,10 @@ class SqlStore:
     def write(self) -> Iterator[Transaction]:
         with self._translated("Write"), self._commits.writing() as transaction:
             yield transaction
+
+    def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        with self._translated("Write"):
+            return self._commits.each(works, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
