@@ -32,20 +32,27 @@ class Held(APIRoute):
         handler = super().get_route_handler()
 
         async def held(request: Request) -> Response:
-            patience = Patience(services(request).registry.store.wait_seconds)
+            patience = CURRENT.get() or Patience(services(request).registry.store.wait_seconds)
             if request.method not in _WITH_BODY:
                 patience.start()
-            CURRENT.set(patience)  # for this request's task only
-            for pause in pauses():
-                try:
-                    return await in_time(handler(request), patience)
-                except Outage:
-                    if patience.left <= pause:
-                        raise
-                await asyncio.sleep(pause)
-            raise AssertionError("unreachable")
+            token = CURRENT.set(patience)
+            try:
+                return await tried(lambda: handler(request), patience)
+            finally:
+                CURRENT.reset(token)
 
         return held
+
+
+async def tried(work: Callable[[], Coroutine[Any, Any, Response]], patience: Patience) -> Response:
+    for pause in pauses():
+        try:
+            return await in_time(work(), patience)
+        except Outage:
+            if patience.left <= pause:
+                raise
+        await asyncio.sleep(pause)
+    raise AssertionError("unreachable")
 
 
 async def in_time(work: Coroutine[Any, Any, T], patience: Patience) -> T:

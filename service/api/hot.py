@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.lane import ROUTE, Lane
 from service.api.metrics import Metrics, Tally
 from service.registry.footprint import CURRENT, Footprint, Part
+from service.registry.patience import CURRENT as PATIENCE
+from service.registry.patience import Patience
 from service.registry.ports import Store
 
 ROUTES: Final = frozenset(
@@ -194,8 +196,15 @@ class Hot:
             await send({"type": "http.response.start", "status": _OK, "headers": headers})
             await send({"type": "http.response.body", "body": kept.body})
             kept.tally.add(time.perf_counter() - start)
-        elif self._log or method != "POST" or not await self._new(key, request_id, send, start):
-            await self._ask(key, scope, receive, send)
+            return
+        patience = Patience(self.store.wait_seconds)
+        patience.start()
+        token = PATIENCE.set(patience)
+        try:
+            if self._log or method != "POST" or not await self._new(key, request_id, send, start):
+                await self._ask(key, scope, receive, send)
+        finally:
+            PATIENCE.reset(token)
 
     async def _new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
         """Register a new schema without the app, if that can be."""

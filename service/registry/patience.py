@@ -30,14 +30,15 @@ class Outage(RegistryError):
 
 
 class Patience:
-    """The time that one request has, in seconds. It begins to run with `start`, when all of the request is there."""
+    """The time that one request has, in seconds. It begins with the first `start`, when all of the request is there."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._until: float | None = None
 
     def start(self) -> None:
-        self._until = time.monotonic() + self.seconds
+        if self._until is None:
+            self._until = time.monotonic() + self.seconds
 
     @property
     def left(self) -> float:
