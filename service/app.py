@@ -31,7 +31,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
     settings = settings or Settings()
     files = access_files(settings)
-    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections)
     registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from service.commands.access import check_acl, hash_password, new_token
+from service.commands.backup import backup, restore
 from service.commands.history import history
 from service.commands.serve import serve
 
@@ -13,6 +14,8 @@ app.command()(serve)
 app.command()(check_acl)
 app.command()(hash_password)
 app.command()(new_token)
+app.command()(backup)
+app.command()(restore)
 app.add_typer(history, name="history")
 
 

@@ -63,7 +63,9 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8081, ge=0, le=65535, description="port to listen on; 0 picks a free one")
-    store: str = Field(default="sqlite:///registry.db", description="where schemas are kept: sqlite:///PATH")
+    store: str = Field(
+        default="sqlite:///registry.db", description="where schemas are kept: sqlite:///PATH or postgresql://…"
+    )
     profile: Literal[7, 8] = Field(default=8, description="shape of the answers: Confluent 8.x or 7.x")
     compatibility: str = Field(default="BACKWARD", description="compatibility level when nothing is configured")
     logical_types: Literal["accept", "strict"] = Field(
@@ -71,7 +73,10 @@ class Settings(BaseSettings):
     )
     max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1024, description="largest request body")
     store_wait_seconds: float = Field(
-        default=25.0, gt=0, le=600, description="how long a request waits for a busy store"
+        default=25.0, gt=0, le=600, description="how long a request waits for a store that is busy or away"
+    )
+    store_connections: int = Field(
+        default=8, ge=1, le=100, description="connections to PostgreSQL for reading at once; there are two more"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged to stderr"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -274,8 +275,16 @@ class VisibleStore:
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)
 
-    def refresh(self) -> None:
-        self._store.refresh()
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def wait_seconds(self) -> float:
+        return self._store.wait_seconds
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        return self._store.refresh(max_age)
 
     def check(self) -> None:
         self._store.check()

@@ -11,6 +11,7 @@ from schemas.errors import RegistryError
 from service.api.call import Called
 from service.deps import Services
 from service.registry.model import NewSchema, Reference, Tagged
+from service.registry.patience import CURRENT
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -52,7 +53,21 @@ def check_size(found: Mapping[str, Any], services: Services) -> None:
 
 
 async def limited(call: Called) -> bytes:
-    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer."""
+    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
+
+    A request that is tried again (`api.held`) has it already, and its patience begins to run when it has.
+    """
+    found = getattr(call.request.state, "body", None)
+    if found is None:
+        found = call.request.state.body = await received(call)
+        patience = CURRENT.get()
+        if patience is not None:
+            patience.start()
+    assert isinstance(found, bytes)
+    return found
+
+
+async def received(call: Called) -> bytes:
     limit, size, chunks = call.services.max_body_bytes, 0, []
     async for chunk in call.request.stream():
         size += len(chunk)

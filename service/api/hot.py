@@ -8,6 +8,7 @@ ROUTES that wrote nothing are kept; all else, and what is too long to be kept, a
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -21,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.lane import ROUTE, Lane
 from service.api.metrics import Metrics, Tally
 from service.registry.footprint import CURRENT, Footprint, Part
+from service.registry.patience import CURRENT as PATIENCE
+from service.registry.patience import Patience
 from service.registry.ports import Store
 
 ROUTES: Final = frozenset(
@@ -41,6 +44,7 @@ _KEPT_BYTES: Final = 48 * 1024 * 1024
 _OVERHEAD: Final = 1500
 _REMEMBERED: Final = 256
 _LOOK_EVERY: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
 _OK: Final = 200
 _REQUEST_ID: Final = b"x-request-id"
 _VARY: Final = (b"vary", b"Accept-Encoding")
@@ -182,19 +186,25 @@ class Hot:
                 content_type = value if content_type is None else content_type
             elif name == _REQUEST_ID:
                 named = value if named is None else named
-        if start >= self._look_at or method == "POST":  # another process may have written
-            self.store.refresh()
-            self._look_at = start + _LOOK_EVERY
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
         kept = None if self._log else self.answers.get(key)
+        if kept is not None and (start >= self._look_at or method == "POST"):  # another process may have written
+            kept = self.answers.get(key) if await self._looked(method) else None
         request_id = named.decode("latin-1").strip().encode("latin-1") if named else b""
         if kept is not None:
             headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
             await send({"type": "http.response.start", "status": _OK, "headers": headers})
             await send({"type": "http.response.body", "body": kept.body})
             kept.tally.add(time.perf_counter() - start)
-        elif self._log or method != "POST" or not await self._new(key, request_id, send, start):
-            await self._ask(key, scope, receive, send)
+            return
+        patience = Patience(self.store.wait_seconds)
+        patience.start()
+        token = PATIENCE.set(patience)
+        try:
+            if self._log or method != "POST" or not await self._new(key, request_id, send, start):
+                await self._ask(key, scope, receive, send)
+        finally:
+            PATIENCE.reset(token)
 
     async def _new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
         """Register a new schema without the app, if that can be."""
@@ -214,6 +224,18 @@ class Hot:
         await send({"type": "http.response.start", "status": _OK, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
         self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
+        return True
+
+    async def _looked(self, method: str) -> bool:
+        """Whether it is known now what other processes had written when the request came (a little older for a GET)."""
+        began = time.perf_counter()
+        looking = self.store.refresh(0.0 if method == "POST" else _LOOK_EVERY)
+        if looking is not None:
+            waiting = asyncio.wrap_future(looking)
+            await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
+            if not waiting.done():
+                return False
+        self._look_at = began + _LOOK_EVERY
         return True
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:

@@ -106,7 +106,7 @@ class Lane:
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
         self._loop = loop
-        self._late = loop.call_later(_PATIENCE, self._give_up, batch)
+        self._late = loop.call_later(min(_PATIENCE, self._store.wait_seconds), self._give_up, batch)
         self._thread.submit(self._work, loop, batch)
 
     def _give_up(self, batch: list[Waiting]) -> None:

@@ -19,6 +19,7 @@ from service.app import create_served
 from service.commands.saying import give_up, say
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
+from service.store import shown_url
 from service.tls import watched_context
 
 _LOG = logging.getLogger("service")
@@ -26,7 +27,11 @@ _LOG = logging.getLogger("service")
 Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
 StoreUrl = Annotated[
-    str | None, typer.Option(help="Where schemas are kept: sqlite:///PATH. [BRIDGE_STORE, sqlite:///registry.db]")
+    str | None,
+    typer.Option(
+        help="Where schemas are kept: sqlite:///PATH or postgresql://USER@HOST/DATABASE. "
+        "[BRIDGE_STORE, sqlite:///registry.db]"
+    ),
 ]
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
@@ -126,7 +131,7 @@ def run(explicit: dict[str, Any]) -> None:
         url = base_url(listening, "https" if tls else "http")
 
         def ready() -> None:
-            say(f"listening on {url} store={settings.store} profile={settings.profile}")
+            say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}")
 
         # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
         signal.signal(signal.SIGTERM, stopped)
