@@ -46,7 +46,7 @@ from service.registry.model import (
     qualified,
 )
 from service.store.ready import Ready
-from service.store.tables import configs, contexts, counters, modes, references, schemas, versions, warnings
+from service.store.tables import configs, contexts, counters, facts, modes, references, schemas, versions, warnings
 
 _FULL = select(
     versions.c.subject,
@@ -204,6 +204,18 @@ class Transaction:
         self._reads.update(map(mode_part, scopes))
         return dict(MODES[len(scopes)](self._sql, **_numbered(scopes)).fetchall())
 
+    def all_modes(self) -> dict[str, str]:
+        self._reads.add(ANYTHING)
+        return {scope: mode for scope, mode in self._sql.execute(select(modes.c.scope, modes.c.mode))}
+
+    def marks(self) -> dict[str, int]:
+        self._reads.add(ANYTHING)
+        return {context: last for context, last in self._sql.execute(select(counters.c.context, counters.c.last))}
+
+    def fact(self, name: str) -> str | None:
+        self._reads.add(ANYTHING)
+        return self._sql.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
+
     def contexts(self) -> list[str]:
         self._reads.add(CONTEXTS)
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
@@ -261,9 +273,8 @@ class Transaction:
         self._changes |= {subject_part(subject), id_part(context, schema_id)}
         row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
         PUT_VERSION(self._sql, **row)
-        if context != DEFAULT_CONTEXT and not self._sql.execute(_context(context)).first():
-            self._changes.add(CONTEXTS)
-            self._sql.execute(insert(contexts).values(context=context))
+        if context != DEFAULT_CONTEXT:
+            self.put_context(context)
         targets = {(qualified(one.subject or "", context), one.version) for one in content.references}
         for to_subject, to_version in targets:
             values = {"subject": subject, "version": version, "to_subject": to_subject, "to_version": to_version}
@@ -302,6 +313,15 @@ class Transaction:
         self._sql.execute(delete(modes).where(modes.c.scope == scope))
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
+
+    def put_context(self, context: str) -> None:
+        if not self._sql.execute(_context(context)).first():
+            self._changes.add(CONTEXTS)
+            self._sql.execute(insert(contexts).values(context=context))
+
+    def put_fact(self, name: str, value: str) -> None:
+        self._sql.execute(delete(facts).where(facts.c.name == name))
+        self._sql.execute(insert(facts).values(name=name, value=value))
 
     def drop_context(self, context: str) -> None:
         self._changes.add(CONTEXTS)
