@@ -1,9 +1,9 @@
 """Dump files: a topic's records as lines.
 
-{"key":{…},"value":{…}|null,"timestamp":ms}     ours; what `export FILE` writes
-KEY<TAB>VALUE                                   kafka-console-consumer --property print.key=true; VALUE null is none.
-                                                CreateTime:N, Partition:N, Offset:N or a bare offset may stand before
-{"key_b64":…,"value_b64":…|null,"offset":…}     a message file, as the Spark jobs write it
+{"key":{…},"value":{…}|null,"timestamp":ms}    ours; what `export FILE` writes
+KEY<TAB>VALUE                                  kafka-console-consumer --property print.key=true; null is no value.
+                                               CreateTime:N, Partition:N, Offset:N or an offset may stand before
+{"key_b64":…,"value_b64":…|null,"offset":…}    a message file, as the Spark jobs write it
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ _NOTHING: Final = ("null", "<null>", "")
 
 
 def read_records(path: str) -> Iterator[TopicRecord]:
-    """The records of a dump; `-` is standard input. Raises SetupError for what is no dump, naming the line."""
+    """The records of a dump; `-` is standard input. A line that is none is a record with a fault. Raises SetupError."""
     try:
         with _open(path) as lines:
             partitions: set[int] = set()
             for number, raw in enumerate(lines, 1):
                 line = raw.rstrip(b"\r\n")
                 if line.strip():
-                    yield _line(line, f"{path} line {number}", partitions)
+                    where = f"{path} line {number}"
+                    try:
+                        record = _line(line, where, partitions)
+                    except ValueError as error:
+                        record = TopicRecord(None, None, where, fault=str(error))
+                    yield record
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from None
 
@@ -51,12 +56,12 @@ def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:
     try:
         line = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SetupError("USAGE", details=f"{where}: not UTF-8 text ({error})") from None
+        raise ValueError(f"not UTF-8 text ({error})") from None
     if line.startswith("{"):
         try:
             value, end = json.JSONDecoder().raw_decode(line)
         except (ValueError, RecursionError) as error:
-            raise SetupError("USAGE", details=f"{where}: no line of a dump ({error})") from None
+            raise ValueError(f"no line of a dump ({error})") from None
         if line[end:].strip() == "":
             return _object(value, where, partitions)
     return _columns(line, where, partitions)
@@ -73,8 +78,7 @@ def _columns(line: str, where: str, partitions: set[int]) -> TopicRecord:
         line = line[found.end() :]
     key, tab, value = line.partition("\t")
     if not tab:
-        details = f"{where}: no line of a dump; lines are JSON with key and value, or KEY<TAB>VALUE"
-        raise SetupError("USAGE", details=details)
+        raise ValueError("no line of a dump; lines are JSON with key and value, or KEY<TAB>VALUE")
     return TopicRecord(key.encode(), None if value.strip() in _NOTHING else value.encode(), where, ts)
 
 
@@ -88,10 +92,10 @@ def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRec
         try:
             key, data = _bytes(value["key_b64"]), _bytes(value.get("value_b64"))
         except (binascii.Error, TypeError, ValueError) as error:
-            raise SetupError("USAGE", details=f"{where}: no base64 ({error})") from None
+            raise ValueError(f"no base64 ({error})") from None
         return TopicRecord(key, data, where, ts)
     if "key" not in value:
-        raise SetupError("USAGE", details=f"{where}: no line of a dump: neither key nor key_b64")
+        raise ValueError("no line of a dump: neither key nor key_b64")
     return TopicRecord(_text(value["key"]), _text(value.get("value")), where, ts)
 
 

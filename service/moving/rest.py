@@ -25,7 +25,7 @@ _NONE: Final = (40401, 40408, 40409)
 
 
 class RestSource:
-    """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken` are answers without sense."""
+    """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
 
     def __init__(self, asker: Asker, told: Told = silent) -> None:
         self._asker = asker
@@ -33,8 +33,11 @@ class RestSource:
         self.left_out: Counter[str] = Counter()
         self.broken: list[str] = []
 
-    def read(self) -> Snapshot:
-        """The whole registry. Raises SetupError. What changes meanwhile may be seen or not."""
+    def read(self, also: Iterable[str] = ()) -> Snapshot:
+        """The whole registry. Raises SetupError. What changes meanwhile may be seen or not.
+
+        `also`: scopes to ask for their config and mode; those of names without versions are in no list.
+        """
         found = Snapshot()
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             subjects = self.subjects()
@@ -47,7 +50,7 @@ class RestSource:
                         found.rule_sets.add((stored[0].subject, stored[0].version))
             for context in self.contexts():
                 found.contexts.add(context)
-            self._settings(pool, found, subjects)
+            self._settings(pool, found, {*subjects, *also} - {SERVER, BELOW_ALL})
         self._marks(found)
         return found
 
@@ -105,7 +108,7 @@ class RestSource:
 
     def _settings(self, pool: ThreadPoolExecutor, found: Snapshot, subjects: Iterable[str]) -> None:
         below = [prefix_of(context) for context in sorted(found.contexts)]
-        scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()})]
+        scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
         scopes = [scope for scope in scopes if self._valid(scope)]
         found.configs |= self.server_config()
         found.modes |= self.server_mode()

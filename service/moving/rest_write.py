@@ -13,10 +13,10 @@ from service.moving.asking import CONNECTIONS, Answer, Asker, Told, refused, sil
 from service.moving.rest import escaped
 from service.registry.config import FIELDS
 from service.registry.mode import IMPORT
-from service.registry.model import Stored, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.moving.plan import NOT_BY_REST, Conflict, Plan
 from service.registry.moving.snapshot import Key, Snapshot, in_order, targets
-from service.registry.scopes import SERVER
+from service.registry.scopes import BELOW_ALL, SERVER
 
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
 """Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""
@@ -60,8 +60,7 @@ class RestTarget:
         if unseen:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
         final = {**target.modes, **plan.modes}
-        scopes = [SERVER, *(scope for scope in sorted(target.modes) if scope != SERVER)]
-        with self._importing(scopes, final):
+        with self._importing(scopes_of(plan, target), final):
             self._register(plan.add)
             gone = [source.versions[key] for key in plan.delete]
             self._delete([*(stored for stored in plan.add if stored.deleted), *gone])
@@ -123,16 +122,16 @@ class RestTarget:
 
     def _mark(self, context: str, number: int, plan: Plan, target: Snapshot) -> None:
         """Make an id used that has no schema any more."""
-        there = dict(target.marks)
-        for stored in plan.add:
-            if context_of(stored.subject) == context:
-                there[context] = max(there.get(context, 0), stored.id)
-        if there.get(context, 0) >= number:
+        used = {context_of(stored.subject) for stored in plan.add}
+        ids = [stored.id for stored in plan.add if context_of(stored.subject) == context]
+        if max([*ids, target.marks.get(context, 0)]) >= number:
             return
         path = f"/subjects/{escaped(prefix_of(context) + MARK_SUBJECT)}"
         self._good("POST", f"{path}/versions", {"schema": '"null"', "id": number, "version": 1})
         self._good("DELETE", path, None)
         self._good("DELETE", f"{path}?permanent=true", None)
+        if context != DEFAULT_CONTEXT and context not in target.contexts and context not in used:
+            self._good("DELETE", f"/contexts/{escaped(context)}", None, missing=True)
 
     def _configure(self, scope: str, config: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """A PUT adds to what is there, so what is to go is sent as null."""
@@ -145,6 +144,14 @@ class RestTarget:
         if answer.status >= 300 and not (missing and answer.status == 404):
             raise refused(self._asker, f"{method} {target}", answer)
         return answer
+
+
+def scopes_of(plan: Plan, target: Snapshot) -> list[str]:
+    """What must be in IMPORT mode: the server, the contexts that are written to, and whatever has a mode of its own."""
+    subjects = [*(stored.subject for stored in plan.add), *(subject for subject, _ in plan.delete), *plan.configs]
+    contexts = {*map(context_of, subjects), *plan.marks} - {DEFAULT_CONTEXT}
+    scopes = {*map(prefix_of, contexts), *target.modes} - {SERVER, BELOW_ALL}
+    return [SERVER, *sorted(scopes)]
 
 
 def levels(versions: list[Stored]) -> list[list[Stored]]:

@@ -105,7 +105,7 @@ class Topic:
         from confluent_kafka.cimpl import NewTopic
 
         with _Reached(self._settings):
-            admin = AdminClient({**self._settings, "error_cb": _quiet, "log_level": 0})
+            admin = _client(AdminClient, dict(self._settings))
             topic = NewTopic(self.name, num_partitions=_ONE, config={"cleanup.policy": "compact"})
             admin.create_topics([topic])[self.name].result(timeout=_TIMEOUT)
 
@@ -142,7 +142,7 @@ class Topic:
             left = producer.flush(_FLUSH_SECONDS)
         if failed or left:
             reason = failed[0].str() if failed else f"no answer within {_FLUSH_SECONDS:g} s"
-            details = f"topic {self.name}: {written} of {total} records were written, then: {reason}. Run it again: what is there is left"
+            details = f"topic {self.name}: {written} of {total} records were written, then: {reason}. Run it again"
             raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
 
     def close(self) -> None:

@@ -206,11 +206,11 @@ class Transaction:
 
     def all_modes(self) -> dict[str, str]:
         self._reads.add(ANYTHING)
-        return {scope: mode for scope, mode in self._sql.execute(select(modes.c.scope, modes.c.mode))}
+        return dict(self._sql.execute(select(modes.c.scope, modes.c.mode)).fetchall())
 
     def marks(self) -> dict[str, int]:
         self._reads.add(ANYTHING)
-        return {context: last for context, last in self._sql.execute(select(counters.c.context, counters.c.last))}
+        return dict(self._sql.execute(select(counters.c.context, counters.c.last)).fetchall())
 
     def fact(self, name: str) -> str | None:
         self._reads.add(ANYTHING)

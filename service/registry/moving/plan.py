@@ -84,19 +84,31 @@ class Plan:
         self.conflicts += found
 
 
-def merged(source: Snapshot, target: Snapshot, *, overwrite_settings: bool = False) -> Plan:
-    """The plan of an import into `target`. `overwrite_settings`: the source's configs and modes win."""
+Alike = Callable[[Stored, Stored], bool]
+
+
+def same_text(one: Stored, other: Stored) -> bool:
+    """Two versions have the same schema, to the byte."""
+    return same_schema(one.content, other.content)
+
+
+def merged(source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False) -> Plan:
+    """The plan of an import into `target`.
+
+    `alike` says whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win.
+    """
     plan = Plan(known={(context_of(s.subject), s.id) for s in target.versions.values()})
     ids = ids_of(target.versions.values())
     adding = []
     for key, stored in source.versions.items():
         there = target.versions.get(key)
         if there is not None:
-            _compare(plan, stored, there)
+            _compare(plan, stored, there, alike)
             continue
-        content = ids.get((context_of(stored.subject), stored.id))
-        if content is not None and not same_schema(content[0], stored.content):
-            what = f"id {stored.id} of {_shown(key)}: in the target it is the schema of {_shown(content[1])}"
+        holder = ids.get((context_of(stored.subject), stored.id))
+        if holder is not None and not alike(stored, holder):
+            held = _shown((holder.subject, holder.version))
+            what = f"id {stored.id} of {_shown(key)}: in the target it is the schema of {held}"
             plan.conflicts.append(Conflict(ID_TAKEN, what))
             continue
         adding.append(stored)
@@ -109,9 +121,9 @@ def merged(source: Snapshot, target: Snapshot, *, overwrite_settings: bool = Fal
     return plan
 
 
-def _compare(plan: Plan, stored: Stored, there: Stored) -> None:
+def _compare(plan: Plan, stored: Stored, there: Stored, alike: Alike) -> None:
     name = _shown((stored.subject, stored.version))
-    if not same_schema(stored.content, there.content):
+    if not alike(stored, there):
         here, source = _clip(there.content), _clip(stored.content)
         plan.conflicts.append(Conflict(OTHER_SCHEMA, f"{name}: source {source}, target {here}"))
     elif stored.id != there.id:
@@ -151,7 +163,7 @@ def followed(source: Snapshot, target: Snapshot) -> Plan:
     adding = []
     for key, stored in source.versions.items():
         there = target.versions.get(key)
-        if there is not None and there.id == stored.id and same_schema(there.content, stored.content):
+        if there is not None and there.id == stored.id and same_text(there, stored):
             if stored.deleted == there.deleted:
                 plan.same += 1
                 continue
@@ -178,11 +190,11 @@ def followed(source: Snapshot, target: Snapshot) -> Plan:
     return plan
 
 
-def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], tuple[Content, Key]]:
-    """What each id stands for, by context, and a version that has it."""
-    found: dict[tuple[str, int], tuple[Content, Key]] = {}
+def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], Stored]:
+    """A version that has it for each id, by context."""
+    found: dict[tuple[str, int], Stored] = {}
     for stored in versions:
-        found.setdefault((context_of(stored.subject), stored.id), (stored.content, (stored.subject, stored.version)))
+        found.setdefault((context_of(stored.subject), stored.id), stored)
     return found
 
 

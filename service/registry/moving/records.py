@@ -27,12 +27,16 @@ _CONFIG_ORDER: Final = [stored for stored, _ in FIELDS.values()]
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record as it lies in the topic. `where` is for people; `ts` is in ms, None if it is not known."""
+    """A record as it lies in the topic. `where` is for people; `ts` is in ms, None if it is not known.
+
+    `fault`: why it could not even be read, e.g. a line of a dump that is none.
+    """
 
     key: bytes | None
     value: bytes | None
     where: str = ""
     ts: int | None = None
+    fault: str = ""
 
 
 class Broken(ValueError):
@@ -50,6 +54,8 @@ def decoded(data: bytes, what: str) -> Any:
 
 def read_key(record: TopicRecord) -> dict[str, Any]:
     """The key with its `keytype`. Raises Broken."""
+    if record.fault:
+        raise Broken(record.fault)
     key = decoded(record.key, "key") if record.key else None
     if not isinstance(key, dict) or not isinstance(key.get("keytype"), str):
         raise Broken("the key has no keytype" if record.key else "there is no key")

@@ -104,6 +104,24 @@ def same_schema(one: Content, other: Content) -> bool:
     )
 
 
+class Same:
+    """Whether two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
+
+    def __init__(self, registry: Registry, source: Snapshot, target: Snapshot) -> None:
+        self._registry = registry
+        self._source = source
+        self._target = target
+
+    def __call__(self, one: Stored, other: Stored) -> bool:
+        if same_schema(one.content, other.content):
+            return True
+        if not same_schema(replace(one.content, text=""), replace(other.content, text="")):
+            return False
+        mine, _ = _identified(self._registry, one, self._source)
+        theirs, _ = _identified(self._registry, other, self._target)
+        return mine.identity == theirs.identity
+
+
 def _identified(registry: Registry, stored: Stored, among: Snapshot) -> tuple[Content, bool]:
     content = stored.content
     try:
@@ -126,7 +144,7 @@ def targets(stored: Stored) -> list[Key]:
 
 
 def in_order(versions: Iterable[Stored]) -> list[Stored]:
-    """The same versions, each after those it refers to; otherwise as they came. A circle is cut where it was entered."""
+    """The same versions, each after those it refers to; else as they came. A circle is cut where it was entered."""
     waiting = {(stored.subject, stored.version): stored for stored in versions}
     done: dict[Key, Stored] = {}
     entered: set[Key] = set()
