@@ -13,6 +13,7 @@ from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
+from service.registry.ports import Store
 from service.settings import STRICT, Settings
 from service.store import open_store
 
@@ -21,16 +22,19 @@ ROUTERS = tuple(
 )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
+def create_app(settings: Settings | None = None, store: Store | None = None) -> FastAPI:
+    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
+
+    `store`: one that is open already, instead of the one that the settings name.
+    """
     settings = settings or Settings()
-    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
-    registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
+    opened = store or open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    registry = Registry(opened, settings.compatibility, settings.logical_types == STRICT)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        store.close()
+        opened.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(registry, settings.profile, settings.max_body_bytes)

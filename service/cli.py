@@ -7,12 +7,14 @@ import typer
 from service.commands.export import export
 from service.commands.history import history
 from service.commands.import_ import import_
+from service.commands.mirror import mirror
 from service.commands.serve import serve
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
 app.command("import")(import_)
 app.command()(export)
+app.command()(mirror)
 app.add_typer(history, name="history")
 
 

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message
 from schemas.errors import SetupError
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
-_RETRIED: Final = (408, 429, 500, 502, 503, 504)
+PASSING: Final = (408, 429, 500, 502, 503, 504)
+GATEWAY: Final = (502, 503, 504)
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 CONNECTIONS: Final = 8
@@ -58,13 +59,17 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one gets into a registry. `user` is NAME:PASSWORD; it wins over what stands in the URL."""
+    """How one gets into a registry. `user` is NAME:PASSWORD; it wins over what stands in the URL.
+
+    `passing` are the statuses that are tried again, for `wait` seconds.
+    """
 
     user: str | None = None
     token: str | None = field(default=None, repr=False)
     ca: Path | None = None
     wait: float = 30.0
     timeout: float = 30.0
+    passing: tuple[int, ...] = PASSING
 
 
 class Http:
@@ -83,7 +88,7 @@ class Http:
         self._path = parts.path.rstrip("/")
         headers = {"Accept": f"{V1}, application/json", "Accept-Encoding": "identity", "Content-Type": V1}
         headers |= _authorization(parts.username, parts.password, access)
-        self._wait = access.wait
+        self._wait, self._passing = access.wait, access.passing
         self._errors = (httpx2.TransportError, httpx2.DecodingError)
         self._client = httpx2.Client(
             headers=headers,
@@ -99,7 +104,7 @@ class Http:
         while True:
             try:
                 answer = self._once(method, target, data)
-                if answer.status not in _RETRIED:
+                if answer.status not in self._passing:
                     return answer
                 reason = answer.told
             except self._errors as error:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from schemas.errors import RegistryError
 from service.moving.asking import CONNECTIONS, Asker, Told, listed, refused, silent
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.moving.records import Broken, read_config, read_mode, read_schema
-from service.registry.moving.snapshot import Snapshot
+from service.registry.moving.snapshot import Key, Snapshot
 from service.registry.naming import check_name, normalized
 from service.registry.scopes import BELOW_ALL, SERVER
 
@@ -30,24 +31,28 @@ class RestSource:
     def __init__(self, asker: Asker, told: Told = silent) -> None:
         self._asker = asker
         self._told = told
+        self._now = 0
         self.left_out: Counter[str] = Counter()
         self.broken: list[str] = []
 
-    def read(self, also: Iterable[str] = ()) -> Snapshot:
+    def read(self, also: Iterable[str] = (), known: Snapshot | None = None) -> Snapshot:
         """The whole registry. Raises SetupError. What changes meanwhile may be seen or not.
 
-        `also`: scopes to ask for their config and mode; those of names without versions are in no list.
+        `also`: scopes to ask for their config and mode; those of names without versions are in no list. Versions that
+        are `known` are not fetched again: one that was deleted for good and made anew meanwhile looks as before.
         """
-        found = Snapshot()
+        found, known = Snapshot(), known or Snapshot()
+        self._now = time.time_ns() // 1_000_000
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             subjects = self.subjects()
             numbers = self._each(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
             wanted = [(subject, version, gone) for subject, some in numbers for version, gone in some]
-            for _, stored in self._each(pool, "versions", wanted, lambda one: self.version(*one)):
+            for _, stored in self._each(pool, "versions", wanted, lambda one: self._version(known, one)):
                 if stored is not None:
                     found.add(stored[0])
                     if stored[1]:
                         found.rule_sets.add((stored[0].subject, stored[0].version))
+            self._in_order_of_registration(pool, found, known)
             for context in self.contexts():
                 found.contexts.add(context)
             self._settings(pool, found, {*subjects, *also} - {SERVER, BELOW_ALL})
@@ -77,6 +82,14 @@ class RestSource:
             raise refused(self._asker, f"GET {target}", answer)
         return [int(number) for number in answer.json]
 
+    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> tuple[Stored, bool] | None:
+        subject, version, deleted = wanted
+        key = (normalized(subject), version)
+        there = known.versions.get(key)
+        if there is not None:
+            return replace(there, deleted=deleted), key in known.rule_sets
+        return self.version(subject, version, deleted)
+
     def version(self, subject: str, version: int, deleted: bool) -> tuple[Stored, bool] | None:
         """A version, and whether it has a rule set; None if it is gone, or hidden behind an alias."""
         target = f"/subjects/{escaped(subject)}/versions/{version}?deleted=true"
@@ -91,11 +104,37 @@ class RestSource:
             return None
         try:
             value = {**body, "subject": subject, "version": version, "deleted": deleted}
-            stored = read_schema((normalized(subject), version), value, time.time_ns() // 1_000_000)
+            stored = read_schema((normalized(subject), version), value, self._now)
         except Broken as error:
             self.broken.append(f"{subject} version {version}: {error}")
             return None
         return stored, bool(body.get("ruleSet"))
+
+    def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
+        """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
+        holders: dict[tuple[str, int, int], list[Stored]] = {}
+        for stored in found.versions.values():
+            holders.setdefault((context_of(stored.subject), stored.id, stored.ts), []).append(stored)
+        tied = [
+            (context, number)
+            for (context, number, _), some in holders.items()
+            if len(some) > 1 and any((one.subject, one.version) not in known.versions for one in some)
+        ]
+        rank: dict[Key, int] = {}
+        for _, (first, last) in self._each(pool, "ids", sorted(set(tied)), self._ends):
+            several = Counter(subject for subject, _ in last)
+            rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
+            rank |= dict.fromkeys(first, -1)
+        found.versions = dict(sorted(found.versions.items(), key=lambda one: rank.get(one[0], 0)))
+
+    def _ends(self, wanted: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+        """The version that an id shows, and the last one of each subject that has it, as far as the server tells."""
+        context, number = wanted
+        query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
+        first = self._asker.ask("GET", f"/schemas/ids/{number}{query}").json
+        more = f"{query}&deleted=true" if query else "?deleted=true"
+        last = self._asker.ask("GET", f"/schemas/ids/{number}/versions{more}").json
+        return _keys([first]), _keys(last if isinstance(last, list) else [])
 
     def contexts(self) -> list[str]:
         """The contexts besides the default one; none where the server knows no contexts."""
@@ -205,6 +244,11 @@ class RestSource:
         for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
             self._told(what, done, len(items))
             yield item, result
+
+
+def _keys(answers: list[Any]) -> list[tuple[str, int]]:
+    named = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
+    return [(normalized(str(one["subject"])), one["version"]) for one in named]
 
 
 def escaped(name: str) -> str:

@@ -112,7 +112,7 @@ def merged(source: Snapshot, target: Snapshot, *, alike: Alike = same_text, over
             plan.conflicts.append(Conflict(ID_TAKEN, what))
             continue
         adding.append(stored)
-    plan.add = in_order(adding)
+    plan.add = by_time(adding)
     plan.contexts = sorted(source.contexts - target.contexts)
     plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
     over = overwrite_settings
@@ -171,7 +171,7 @@ def followed(source: Snapshot, target: Snapshot) -> Plan:
                 plan.delete.append(key)
                 continue
         adding.append(stored)
-    plan.add = in_order(adding)
+    plan.add = by_time(adding)
     coming = {(stored.subject, stored.version) for stored in adding}
     plan.remove = [key for key in target.versions if key not in source.versions or key in coming]
     going = set(plan.remove)
@@ -188,6 +188,11 @@ def followed(source: Snapshot, target: Snapshot) -> Plan:
     plan.modes = {scope: mode for scope, mode in source.modes.items() if target.modes.get(scope) != mode}
     plan.drop_modes = sorted(target.modes.keys() - source.modes.keys())
     return plan
+
+
+def by_time(versions: Iterable[Stored]) -> list[Stored]:
+    """In the order of registration, as far as it is known: answers by id name the first version that has it."""
+    return in_order(sorted(versions, key=lambda stored: stored.ts))
 
 
 def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], Stored]:

@@ -1,0 +1,120 @@
+"""The service of a mirror: reads are answered as ever, writes are refused, `/mirror` and `/metrics` tell how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from typing import Final
+from urllib.parse import unquote
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schemas.errors import RegistryError
+from service.api.call import compact
+from service.moving.mirror import Mirror
+from service.registry.footprint import Listener
+from service.registry.naming import normalized
+from service.registry.ports import Reader, Store, Writer
+from service.registry.scopes import shown_context
+
+router = APIRouter()
+
+_SUBJECT: ContextVar[str | None] = ContextVar("mirrored_subject", default=None)
+_NAMED: Final = (b"subjects", b"config", b"mode")
+
+
+class ReadOnly:
+    """A store whose every write is refused as a registry in mode READONLY does it. What needs no write works."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self) -> AbstractContextManager[Reader]:
+        return self._store.read()
+
+    def write(self) -> AbstractContextManager[Writer]:
+        """Raises RegistryError READ_ONLY."""
+        subject = _SUBJECT.get()
+        raise RegistryError("READ_ONLY", subject=subject or "null", context=shown_context(subject))
+
+    def listen(self, listener: Listener) -> None:
+        self._store.listen(listener)
+
+    def refresh(self) -> None:
+        self._store.refresh()
+
+    def check(self) -> None:
+        self._store.check()
+
+    def close(self) -> None:
+        """The mirror closes it."""
+
+
+class Named:
+    """Remembers which subject a request is about, for the refusal."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            _SUBJECT.set(subject_of(scope.get("raw_path") or b""))
+        await self._app(scope, receive, send)
+
+
+def subject_of(raw_path: bytes) -> str | None:
+    """The subject in a path, if it names one."""
+    parts = raw_path.partition(b"?")[0].strip(b"/").split(b"/")
+    context = unquote(parts[1].decode("latin-1")).strip(":") if parts[0] == b"contexts" and len(parts) > 1 else ""
+    parts = parts[2:] if context else parts
+    if len(parts) < 2 or parts[0] not in _NAMED:
+        return None
+    subject = normalized(unquote(parts[1].decode("latin-1")))
+    return subject if not context or subject.startswith(":") else normalized(f":{context}:{subject}")
+
+
+class MirrorMetrics(Collector):
+    """How the mirror is doing, when Prometheus asks."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._mirror.status()
+        gauges = {
+            "mirror_differences": ("Answers that differ from the upstream's now", status["differences"]),
+            "mirror_stale": ("1: the upstream can't be followed now", int(status["stale_since"] is not None)),
+            "mirror_lag_seconds": ("Time since the last sync began; -1 before the first", status["lag_seconds"]),
+        }
+        for name, (what, value) in gauges.items():
+            yield GaugeMetricFamily(name, what, -1 if value is None else value)
+        counters = {
+            "mirror_syncs": ("Syncs with the upstream", status["syncs"]),
+            "mirror_failures": ("Syncs and comparisons that failed", status["failures"]),
+            "mirror_changes": ("Changes taken over", status["changes"]),
+            "mirror_compared": ("Answers compared", status["compared"]),
+        }
+        for name, (what, value) in counters.items():
+            yield CounterMetricFamily(name, what, value)
+
+
+@router.get("/mirror")
+def mirror_status(request: Request) -> Response:
+    """How the mirror is doing."""
+    mirror = request.app.state.mirror
+    assert isinstance(mirror, Mirror)
+    return Response(compact(mirror.status()), media_type="application/json")
+
+
+def install(app: FastAPI, mirror: Mirror) -> None:
+    """Show a mirror in its service."""
+    app.state.mirror = mirror
+    app.include_router(router)
+    app.state.metrics.collectors.register(MirrorMetrics(mirror))
