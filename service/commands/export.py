@@ -33,6 +33,7 @@ def export(
     to_user: moving.ToUser = None,
     to_token: moving.ToToken = None,
     ca: moving.Ca = None,
+    wait: moving.Wait = 30.0,
     dry_run: moving.DryRun = False,
     skip_broken: moving.SkipBroken = False,
     overwrite_settings: moving.OverwriteSettings = False,
@@ -55,9 +56,9 @@ def export(
              python -m service export http://registry:8081 dump.jsonl
     """
     over_http = [one.startswith(("http://", "https://")) for one in places]
-    own = access(user, token, ca)
+    own = access(user, token, ca, wait)
     # With one registry over HTTP the credentials are its own, whichever side it is on.
-    target_access = own if not all(over_http) or len(places) == 1 else access(to_user, to_token, ca, target=True)
+    target_access = own if not all(over_http) or len(places) == 1 else access(to_user, to_token, ca, wait, target=True)
     wish = Wish(
         Ways(own, servers, kafka_config),
         Ways(target_access, servers, kafka_config, overwrite=overwrite),

@@ -28,6 +28,7 @@ def import_(
     to_user: moving.ToUser = None,
     to_token: moving.ToToken = None,
     ca: moving.Ca = None,
+    wait: moving.Wait = 30.0,
     dry_run: moving.DryRun = False,
     skip_broken: moving.SkipBroken = False,
     overwrite_settings: moving.OverwriteSettings = False,
@@ -54,8 +55,8 @@ def import_(
              python -m service import dump.jsonl --to http://new-registry:8081
     """
     wish = Wish(
-        Ways(access(user, token, ca), servers, kafka_config),
-        Ways(access(to_user, to_token, ca, target=True), servers, kafka_config),
+        Ways(access(user, token, ca, wait), servers, kafka_config),
+        Ways(access(to_user, to_token, ca, wait, target=True), servers, kafka_config),
         dry_run=dry_run,
         skip_broken=skip_broken,
         overwrite_settings=overwrite_settings,

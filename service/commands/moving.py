@@ -45,6 +45,7 @@ ToUser = Annotated[
 ]
 ToToken = Annotated[str | None, typer.Option(help="The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]")]
 Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="Certificates to trust (PEM) instead of the system's.")]
+Wait = Annotated[float, typer.Option(min=0, help="Seconds to try again where a registry can't be reached.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")]
 SkipBroken = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out records that can't be read; they are counted, and exit is 1.")
@@ -70,10 +71,10 @@ class Wish:
     drop_rule_sets: bool = False
 
 
-def access(user: str | None, token: str | None, ca: Path | None, *, target: bool = False) -> Access:
+def access(user: str | None, token: str | None, ca: Path | None, wait: float = 30.0, *, target: bool = False) -> Access:
     """Credentials from options, else from the environment; those of a target only from its own."""
     names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
-    return Access(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca)
+    return Access(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
 def default_store(given: str | None) -> str:

@@ -62,7 +62,7 @@ def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:
             value, end = json.JSONDecoder().raw_decode(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"no line of a dump ({error})") from None
-        if line[end:].strip() == "":
+        if line[end:].strip(" ") == "":
             return _object(value, where, partitions)
     return _columns(line, where, partitions)
 

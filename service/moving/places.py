@@ -30,6 +30,7 @@ from service.registry.moving.records import (
 from service.registry.moving.replay import Replay
 from service.registry.moving.snapshot import Same, Snapshot, snapshot_of, understood
 from service.registry.ports import Reader, Store, Writer
+from service.registry.scopes import SERVER
 from service.store import open_store
 
 TOPIC = "kafka:"
@@ -255,6 +256,9 @@ class RestPlace:
             # An answer names the default level where a config has none.
             if config.get(LEVEL) == _DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
                 del config[LEVEL]
+        # Nor can the server's default be told from a config that says the same; it gives way.
+        if SERVER in source.configs and found.configs.get(SERVER) == {LEVEL: _DEFAULT_LEVEL}:
+            del found.configs[SERVER]
         return found
 
 

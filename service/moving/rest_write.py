@@ -60,7 +60,7 @@ class RestTarget:
         if unseen:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
         final = {**target.modes, **plan.modes}
-        with self._importing(scopes_of(plan, target), final):
+        with self._importing(scopes_of(plan, target), before=target.modes, after=final):
             self._register(plan.add)
             gone = [source.versions[key] for key in plan.delete]
             self._delete([*(stored for stored in plan.add if stored.deleted), *gone])
@@ -70,14 +70,16 @@ class RestTarget:
                 self._configure(scope, config, target.configs.get(scope, {}))
 
     @contextmanager
-    def _importing(self, scopes: list[str], final: Mapping[str, str]) -> Iterator[None]:
-        """Everything in IMPORT mode; at the end, whatever happens, the modes that are to be."""
+    def _importing(self, scopes: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[None]:
+        """Everything in IMPORT mode; then the modes that are to be, or, if it did not come to that, those of before."""
         changed: list[str] = []
+        final = before
         try:
             for scope in scopes:
                 changed.append(scope)
                 self._put_mode(scope, IMPORT)
             yield
+            final = after
         finally:
             with unbroken():
                 for scope in [*reversed(changed), *(one for one in sorted(final) if one not in changed)]:
