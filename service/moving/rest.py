@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from schemas.errors import RegistryError
 from service.moving.asking import CONNECTIONS, Asker, Told, listed, refused, silent
-from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.identity import guid, identity
+from service.registry.model import DEFAULT_CONTEXT, Metadata, Stored, context_of, prefix_of
 from service.registry.moving.records import Broken, read_config, read_mode, read_schema
 from service.registry.moving.snapshot import Key, Snapshot
 from service.registry.naming import check_name, normalized
@@ -108,7 +109,7 @@ class RestSource:
         except Broken as error:
             self.broken.append(f"{subject} version {version}: {error}")
             return None
-        return stored, bool(body.get("ruleSet"))
+        return _with_unseen_metadata(stored, body.get("guid")), bool(body.get("ruleSet"))
 
     def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
@@ -244,6 +245,16 @@ class RestSource:
         for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
             self._told(what, done, len(items))
             yield item, result
+
+
+def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:
+    """Answers leave out metadata without anything in it, but the guid counts it."""
+    content = stored.content
+    if content.metadata is None and told and told != guid(identity(content.text, content.references)):
+        empty: Metadata = {}
+        if told == guid(identity(content.text, content.references, empty)):
+            return replace(stored, content=replace(content, metadata=empty))
+    return stored
 
 
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:

@@ -197,7 +197,8 @@ def schema_record(stored: Stored) -> TopicRecord:
         "schema": content.text,
         "deleted": stored.deleted,
     }
-    full = {name: part for name, part in value.items() if part not in (None, [], {}) or name == "schema"}
+    # Metadata without anything in it is not the same as none: it counts in the schema's identity.
+    full = {name: part for name, part in value.items() if part is not None and part != []}
     key = {"keytype": "SCHEMA", "subject": stored.subject, "version": stored.version, "magic": 1}
     return _record(key, full, stored.ts)
 
