@@ -212,6 +212,7 @@ def test_what_is_not_known_is_counted() -> None:
         ),
         (schema("s", 1, 1, references=[{"name": "x"}]), "a reference needs name, subject and version"),
         (schema("s", 1, 1, metadata={"tags": 1}), "metadata: "),
+        (schema("s", 1, 1, metadata={"properties": {"__enc__": "x"}}), "its metadata is encrypted"),
         (record("SCHEMA", [1], subject="s", version=1), "the value is no JSON object"),
         (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
         (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from service.registry.compat import LEVELS
 from service.registry.config import FIELDS, LEVEL
+from service.registry.metadata import properties
 from service.registry.mode import MODES
 from service.registry.model import MAX_VERSION, Content, Stored
 from service.registry.moving.snapshot import Key, Snapshot, in_order, is_number, reference
@@ -22,6 +23,7 @@ from service.registry.scopes import SERVER
 MARKS: Final = "highIds"
 """In the value of a NOOP record of ours: the highest id ever used, by context. Confluent reads no NOOP's value."""
 
+_ENCODED: Final = "__enc__"
 _CONFIG_ORDER: Final = [stored for stored, _ in FIELDS.values()]
 
 
@@ -117,7 +119,10 @@ def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> Stored:
         references = tuple(map(reference, value.get("references") or ()))
     except (ValueError, AttributeError, TypeError) as error:
         raise Broken(str(error)) from None
-    content = Content(b"", text, kind, references, read_metadata(value.get("metadata")))
+    metadata = read_metadata(value.get("metadata"))
+    if _ENCODED in properties(metadata):
+        raise Broken("its metadata is encrypted (metadata.encoder.secret); import it over REST, which shows it")
+    content = Content(b"", text, kind, references, metadata)
     own: Any = value.get("ts")
     return Stored(subject, version, number, content, own if is_number(own) else ts, value.get("deleted") is True)
 
