@@ -228,7 +228,6 @@ class RestPlace:
         snapshot = reading.read()
         return Found(
             snapshot,
-            {"version": len(snapshot.versions)},
             left_out=dict(reading.left_out),
             broken=reading.broken[:1000],
             broken_count=len(reading.broken),

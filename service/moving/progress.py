@@ -34,6 +34,8 @@ class Lines:
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         now = time.monotonic()
+        if total == 0:
+            return
         if now - self._last >= self._every:
             self._last = now
             self._say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
@@ -45,6 +47,8 @@ class _Bars:
         self._tasks: dict[str, Any] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
+        if total == 0:
+            return
         if what not in self._tasks:
             self._tasks[what] = self._bars.add_task(what, total=total)
         self._bars.update(self._tasks[what], completed=done, total=total)

@@ -47,10 +47,17 @@ def understand(
 
 
 def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
-    """The parsed form of what is in the store already; read leniently, as Confluent does."""
+    """The parsed form of what is in the store already; read leniently, as Confluent does.
+
+    Raises INVALID_SCHEMA for one that can't be read: an import keeps whatever another registry took for a schema.
+    """
     content = stored.content
-    texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
-    return registry.parse(content.kind, content.text, texts, strict=False)
+    try:
+        texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
+        return registry.parse(content.kind, content.text, texts, strict=False)
+    except ValueError as error:
+        details = f"Version {stored.version} of subject {stored.subject} holds a schema that can't be read: {error}"
+        raise RegistryError("INVALID_SCHEMA", details=details) from None
 
 
 def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:

@@ -114,4 +114,7 @@ def alike(registry: Registry, tx: Reader, content: Content, stored: Stored) -> b
         return True
     if content.references or not there.references:
         return False
-    return stored_schema(registry, tx, stored).resolved() == content.text
+    try:
+        return stored_schema(registry, tx, stored).resolved() == content.text
+    except RegistryError:
+        return False  # it can't be read

@@ -371,3 +371,35 @@ def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
     assert command("import", seven, "--dry-run", cwd=tmp_path, BRIDGE_REGISTRY_USER="u:p:w")[0] == 0
     code, _, told = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
     assert (code, "refused GET /subjects" in told) == (2, True)
+
+
+def test_what_cannot_be_read_is_kept_and_stops_nothing_else(tmp_path: Path) -> None:
+    """Texts that another registry took for schemas: answered as they are; checks against them say what is wrong."""
+    unread: dict[str, dict[str, Any]] = {
+        "avro": {"schema": "no schema"},
+        "xml": {"schema": "<x/>", "schemaType": "XML"},
+        "torn": {"schema": '"F"', "references": [{"name": "F", "subject": "gone", "version": 1}]},
+        "deep": {"schema": "[" * 3000 + "]" * 3000},
+        "proto": {"schema": "message {{", "schemaType": "PROTOBUF"},
+    }
+    lines = [
+        {"key": {"keytype": "SCHEMA", "subject": name, "version": 1, "magic": 1}, "value": {"id": number, **value}}
+        for number, (name, value) in enumerate(unread.items(), 1)
+    ]
+    (tmp_path / "dump").write_text("\n".join(map(json.dumps, lines)))
+    code, _, told = command("import", "dump", cwd=tmp_path)
+    assert code == 0
+    assert "5 versions have a schema that this registry can't read" in told
+    with running_service(store=f"sqlite:///{tmp_path / 'registry.db'}") as url:
+        client = Client(url)
+        for number, (name, value) in enumerate(unread.items(), 1):
+            assert client.get(f"/schemas/ids/{number}").json["schema"] == value["schema"]
+            assert client.get(f"/subjects/{name}/versions/1").json["id"] == number
+            assert client.register(name, '"int"').error == (422, 42201)
+            told = client.register(name, '"int"').json["message"]
+            assert "can't be read" in told or name in ("xml", "deep")
+            check = client.send("POST", f"/compatibility/subjects/{name}/versions/1", {"schema": '"int"'})
+            assert check.error == (422, 42201)
+            assert client.send("POST", f"/subjects/{name}", {"schema": '"int"'}).error == (404, 40403)
+            client.level("NONE", name)
+            assert client.register(name, '"int"').json["id"] == 6
