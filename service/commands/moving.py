@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,7 +18,7 @@ from schemas.errors import BridgeError, SetupError
 from service import logs
 from service.commands.saying import give_up, say
 from service.moving.asking import Access
-from service.moving.places import Found, Place, Planner, Ways, Written, place, planner_of
+from service.moving.places import Found, NothingThere, Place, Planner, Ways, Written, is_there, place, planner_of
 from service.moving.progress import progress
 from service.registry.model import context_of
 from service.registry.moving.plan import RULE_SET, Conflict, Plan
@@ -104,8 +105,8 @@ def move(what: str, source: str, target: str, wish: Wish) -> int:
     """Read the source, plan, write the target; what `run` wants as a job. Raises SetupError."""
     with (
         progress(say) as told,
-        place(source, told_to(wish.reading, told)) as one,
-        place(target, told_to(wish.writing, told)) as other,
+        place(source, told_to(wish.reading, told), create=False) as one,
+        where_to(target, told_to(wish.writing, told), wish) as other,
     ):
         say(f"{what}: {one.name} to {other.name}" + (" (dry run)" if wish.dry_run else ""))
         found = one.read()
@@ -119,6 +120,13 @@ def move(what: str, source: str, target: str, wish: Wish) -> int:
         if found.broken:
             shown(f"{found.broken_count} broken records left out:", found.broken)
         return written(what, other, found, wish)
+
+
+def where_to(target: str, ways: Ways, wish: Wish) -> AbstractContextManager[Place]:
+    """The target; a dry run makes no store."""
+    if wish.dry_run and not is_there(target):
+        return nullcontext(NothingThere(target))
+    return place(target, ways)
 
 
 def told_to(ways: Ways, told: Callable[[str, int, int | None], None]) -> Ways:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ from service.registry.moving.records import (
 )
 from service.registry.moving.replay import Replay
 from service.registry.moving.snapshot import Same, Snapshot, snapshot_of, understood
-from service.registry.ports import Reader, Store, Writer
+from service.registry.ports import Store
 from service.registry.scopes import SERVER
 from service.store import open_store
 
@@ -87,8 +87,11 @@ class Ways:
 
 
 @contextmanager
-def place(text: str, ways: Ways) -> Iterator[Place]:
-    """The place that a word of the command line names. Raises SetupError."""
+def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
+    """The place that a word of the command line names. Raises SetupError.
+
+    `create`: a store that is not there is made when it is opened; otherwise it is an error.
+    """
     if text.startswith(TOPIC):
         name = text[len(TOPIC) :]
         if not name:
@@ -105,6 +108,8 @@ def place(text: str, ways: Ways) -> Iterator[Place]:
         finally:
             http.close()
     elif text.startswith(_STORES):
+        if not create and not is_there(text):
+            raise SetupError("USAGE", details=f"there is no store {masked(text)}")
         store = open_store(text, wait_seconds=ways.wait_seconds)
         try:
             yield StorePlace(store, masked(text), ways.told)
@@ -112,6 +117,25 @@ def place(text: str, ways: Ways) -> Iterator[Place]:
             store.close()
     else:
         yield FilePlace(text, ways)
+
+
+def is_there(text: str) -> bool:
+    """Whether a word of the command line names a store in a file that is there, or anything else."""
+    scheme, _, path = text.partition(":///")
+    return scheme != "sqlite" or Path(path).exists()
+
+
+class NothingThere:
+    """Stands for a store that is not there, when nothing is to be written to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self) -> Found:
+        return Found(Snapshot())
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        return Written(planner(Snapshot()))
 
 
 class StorePlace:
@@ -154,12 +178,6 @@ class StorePlace:
         for done, stored in enumerate(versions, 1):
             yield stored
             self._told("schemas read", done, len(versions))
-
-    def transaction(self) -> AbstractContextManager[Writer]:
-        return self._store.write()
-
-    def reading(self) -> AbstractContextManager[Reader]:
-        return self._store.read()
 
 
 class TopicPlace:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.moving.asking import Answer
-from service.moving.rest import escaped
+from service.moving.rest import UNREACHABLE, escaped
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.moving.snapshot import Snapshot
 from service.registry.scopes import BELOW_ALL, SERVER
@@ -72,10 +72,12 @@ def questions(snapshot: Snapshot) -> Iterator[Question]:
     for (subject, _), stored in sorted(snapshot.versions.items()):
         if not stored.deleted or subject not in latest:
             latest[subject] = stored
+    for subject in UNREACHABLE:
+        latest.pop(subject, None)
     for subject in sorted({*latest, *named, BELOW_ALL}):
         for target in _SUBJECT:
             yield Question(target.format(escaped(subject)), subject=subject)
-    for subject, version in sorted(snapshot.versions):
+    for subject, version in sorted(key for key in snapshot.versions if key[0] in latest):
         for target in _VERSION:
             yield Question(target.format(escaped(subject), version), subject=subject)
     for context, number in sorted({(context_of(s.subject), s.id) for s in snapshot.versions.values()}):

@@ -23,7 +23,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
-_NONE: Final = (40401, 40408, 40409)
+UNREACHABLE: Final = frozenset({"..", ""})  # servers refuse the one and take the other for a missing part
 
 
 class RestSource:
@@ -66,7 +66,11 @@ class RestSource:
         """All subjects, each with whether it has an undeleted version."""
         every = listed(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
         live = set(listed(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
-        return {str(subject): subject in live for subject in {*every, *live}}
+        found = {str(subject): subject in live for subject in {*every, *live}}
+        for subject in UNREACHABLE & found.keys():
+            self.left_out[f"subject {subject!r}, which no path can name"] += 1
+            del found[subject]
+        return found
 
     def versions(self, subject: str, *, live: bool = True) -> list[tuple[int, bool]]:
         """The numbers of a subject's versions, each with whether it is soft-deleted."""
