@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger("service.mirror")
 _FACT: Final = "mirror"
 _LONGEST_PAUSE: Final = 60.0
 _WHOLE_EVERY: Final = 20
-_SHOWN: Final = 2000
+_SHOWN: Final = 400
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.moving.asking import Answer
-from service.moving.rest import UNREACHABLE, escaped
+from service.moving.rest import escaped, nameable
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.moving.snapshot import Snapshot
 from service.registry.scopes import BELOW_ALL, SERVER
@@ -72,8 +72,7 @@ def questions(snapshot: Snapshot) -> Iterator[Question]:
     for (subject, _), stored in sorted(snapshot.versions.items()):
         if not stored.deleted or subject not in latest:
             latest[subject] = stored
-    for subject in UNREACHABLE:
-        latest.pop(subject, None)
+    latest = {subject: stored for subject, stored in latest.items() if nameable(subject)}
     for subject in sorted({*latest, *named, BELOW_ALL}):
         for target in _SUBJECT:
             yield Question(target.format(escaped(subject)), subject=subject)

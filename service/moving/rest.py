@@ -23,7 +23,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
-UNREACHABLE: Final = frozenset({"..", ""})  # servers refuse the one and take the other for a missing part
 
 
 class RestSource:
@@ -67,7 +66,7 @@ class RestSource:
         every = listed(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
         live = set(listed(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
         found = {str(subject): subject in live for subject in {*every, *live}}
-        for subject in UNREACHABLE & found.keys():
+        for subject in [name for name in found if not nameable(name)]:
             self.left_out[f"subject {subject!r}, which no path can name"] += 1
             del found[subject]
         return found
@@ -249,6 +248,11 @@ class RestSource:
         for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
             self._told(what, done, len(items))
             yield item, result
+
+
+def nameable(subject: str) -> bool:
+    """Whether a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
+    return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
 
 
 def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from service.moving.asking import CONNECTIONS, Answer, Asker, Told, refused, silent
-from service.moving.rest import UNREACHABLE, escaped
+from service.moving.rest import escaped, nameable
 from service.registry.config import FIELDS
 from service.registry.mode import IMPORT
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
@@ -38,7 +38,7 @@ def obstacles(plan: Plan, source: Snapshot, target: Snapshot) -> list[Conflict]:
                 what = f"{one[0]} version {one[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
                 found.append(Conflict(NOT_BY_REST, what))
     for stored in plan.add:
-        if stored.subject in UNREACHABLE:
+        if not nameable(stored.subject):
             found.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
         if any((one[0], one[1]) not in everything for one in targets(stored)):
             what = f"{stored.subject} version {stored.version} refers to a version that is not there"
