@@ -15,6 +15,7 @@ import typer
 from pydantic import ValidationError
 from starlette.types import ASGIApp
 
+from schemas.errors import SetupError
 from service import logs
 from service.api.hot import Hot
 from service.app import create_app
@@ -25,7 +26,7 @@ from service.commands.serve import AccessLog, Host, LogFormat, Port, Profile, st
 from service.moving.asking import GATEWAY, Access, Http, InProcess, masked
 from service.moving.following import Followed, RestFollowed, TopicFollowed
 from service.moving.mirror import Mirror
-from service.moving.mirrored import Named, ReadOnly, install
+from service.moving.mirrored import Forwarding, Named, ReadOnly, install
 from service.moving.places import TOPIC
 from service.moving.topic import Topic, client_settings
 from service.server import base_url, bind, server
@@ -50,6 +51,9 @@ Report = Annotated[
 Ignore = Annotated[
     str, typer.Option(metavar="FIELDS", help="Fields of answers that need not be the same, e.g. ts,guid,deleted.")
 ]
+ForwardWrites = Annotated[
+    bool, typer.Option("--forward-writes", help="Send writes on to the upstream instead of refusing them.")
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Follow into a store that holds other schemas; they are deleted.")
 ]
@@ -70,6 +74,7 @@ class Wish:
     report: Path | None
     ignored: tuple[str, ...]
     overwrite: bool
+    forward_writes: bool = False
 
 
 def mirror(
@@ -81,6 +86,7 @@ def mirror(
     sample: Sample = 500,
     report: Report = None,
     ignore: Ignore = "",
+    forward_writes: ForwardWrites = False,
     overwrite: Overwrite = False,
     servers: moving.Servers = None,
     kafka_config: moving.KafkaConfig = None,
@@ -96,9 +102,10 @@ def mirror(
     """Follow another registry, serve its schemas, and report every answer that differs.
 
     Reads are answered from the mirror's own store, with the upstream's ids and versions; so is a registration of what
-    is known. Anything that would write is refused as in mode READONLY (42205). Deletes, configs and modes are
-    followed too. Between two syncs the upstream and the mirror are asked the same questions, and what differs goes to
-    the report when it begins and when it is over. GET /mirror says how it is doing; /metrics counts.
+    is known. What would write is refused as in mode READONLY (42205), or sent on with --forward-writes. Deletes,
+    configs and modes are followed too. Between two syncs the upstream and the mirror are asked the same questions, and
+    what differs goes to the report when it begins and when it is over. GET /mirror says how it is doing; /metrics
+    counts.
 
     While the upstream is down the mirror goes on serving, and tries again with growing pauses.
 
@@ -124,6 +131,7 @@ def mirror(
         report,
         tuple(filter(None, map(str.strip, ignore.split(",")))),
         overwrite,
+        forward_writes,
     )
     explicit = {name: value for name, value in given.items() if value is not None}
 
@@ -162,7 +170,16 @@ def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]
         )
         one.check_store()
         install(app, one)
-        yield one, Named(Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log))
+        served: ASGIApp = Named(Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log))
+        if wish.forward_writes:
+            if wish.compared_with is None:
+                raise SetupError(
+                    "USAGE", details="--forward-writes needs a registry over HTTP: name it with --compare-with"
+                )
+            forwarded = Http(wish.compared_with, replace(wish.access, wait=settings.store_wait_seconds))
+            stack.callback(forwarded.close)
+            served = Forwarding(served, forwarded, one)
+        yield one, served
 
 
 def unguarded(settings: Settings) -> Settings:

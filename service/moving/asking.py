@@ -134,7 +134,7 @@ class InProcess:
 
     def __init__(self, app: ASGIApp, name: str = "this service") -> None:
         self.name = name
-        self._app = app
+        self.app = app
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="asking", daemon=True)
         self._thread.start()
@@ -171,7 +171,7 @@ class InProcess:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
         start = next(message for message in sent if message["type"] == "http.response.start")
         media = {name.lower(): value for name, value in start.get("headers", ())}.get(b"content-type", b"").decode()
         whole = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")

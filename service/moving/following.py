@@ -17,8 +17,11 @@ from service.registry.moving.snapshot import Snapshot
 class Followed(Protocol):
     name: str
 
-    def read(self, *, whole: bool) -> Snapshot:
-        """What the upstream holds now; `whole`: nothing seen before is taken for granted. Raises SetupError."""
+    def read(self, *, whole: bool = False, only: str | None = None) -> Snapshot:
+        """What the upstream holds now. Raises SetupError.
+
+        `whole`: nothing seen before is taken for granted. `only`: nothing but this subject may have changed.
+        """
 
     def problems(self) -> list[str]:
         """What the last read could not take over."""
@@ -31,14 +34,19 @@ class RestFollowed:
         self.name = asker.name
         self._asker = asker
         self._last = Snapshot()
+        self._read_once = False
         self._problems: list[str] = []
 
-    def read(self, *, whole: bool) -> Snapshot:
+    def read(self, *, whole: bool = False, only: str | None = None) -> Snapshot:
         source = RestSource(self._asker)
+        if only is not None and self._read_once:
+            self._last = source.read_again(only, self._last)
+            return self._last
         also: Iterable[str] = {*self._last.configs, *self._last.modes}
         self._last = source.read(also, known=None if whole else self._last)
         self._problems = [*(f"{n} × {reason}" for reason, n in source.left_out.items()), *source.broken]
         self._problems += rule_sets(self._last)
+        self._read_once = True
         return self._last
 
     def problems(self) -> list[str]:
@@ -53,7 +61,7 @@ class TopicFollowed:
         self._topic = topic
         self._replay = Replay()
 
-    def read(self, *, whole: bool) -> Snapshot:
+    def read(self, *, whole: bool = False, only: str | None = None) -> Snapshot:
         self._replay.now = time.time_ns() // 1_000_000
         self._replay.apply_all(self._topic.records())
         found = self._replay.snapshot

@@ -48,7 +48,7 @@ class Mirror:
     """`store` is written by nobody else. `compared_with` and `own` are asked the same questions; `compared_with` None:
     nothing is compared. Differences go to `report` as JSON lines: one when it begins, one when it is over.
 
-    `sync` and `compare` are called by one thread at a time; `status` by any.
+    `compare` is called by one thread at a time; the rest by any.
     """
 
     def __init__(
@@ -72,16 +72,24 @@ class Mirror:
         self._checked = overwrite
         self._asked = 0
         self._lock = threading.Lock()
+        self._syncing = threading.RLock()
         self._status = Status(source.name)
         self.differences: dict[Question, list[str]] = {}
 
     # ---- following
 
-    def sync(self, *, whole: bool = False) -> Plan:
-        """Bring the store to what the upstream holds. Raises BridgeError; nothing is written then."""
+    def sync(self, *, whole: bool = False, only: str | None = None) -> Plan:
+        """Bring the store to what the upstream holds. Raises BridgeError; nothing is written then.
+
+        `whole` and `only` as in `Followed.read`.
+        """
+        with self._syncing:
+            return self._sync(whole, only)
+
+    def _sync(self, whole: bool, only: str | None) -> Plan:
         began = time.time()
         self.check_store()
-        snapshot = self._source.read(whole=whole)
+        snapshot = self._source.read(whole=whole, only=only)
         with self._store.read() as reader:
             plan = followed(snapshot, snapshot_of(reader))
         if plan.changes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -11,10 +13,12 @@ from urllib.parse import unquote
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.errors import RegistryError
+from schemas.errors import BridgeError, RegistryError
 from service.api.call import compact
+from service.moving.asking import V1, Answer, Asker
 from service.moving.mirror import Mirror
 from service.registry.footprint import Listener
 from service.registry.naming import normalized
@@ -24,6 +28,10 @@ from service.registry.scopes import shown_context
 router = APIRouter()
 
 _SUBJECT: ContextVar[str | None] = ContextVar("mirrored_subject", default=None)
+_LOG: Final = logging.getLogger("service.mirror")
+_WRITES: Final = ("POST", "PUT", "DELETE")
+_READ_ONLY: Final = 42205
+_NOT_FORWARDED: Final = 50003
 _NAMED: Final = (b"subjects", b"config", b"mode")
 
 
@@ -64,6 +72,68 @@ class Named:
         if scope["type"] == "http":
             _SUBJECT.set(subject_of(scope.get("raw_path") or b""))
         await self._app(scope, receive, send)
+
+
+class Forwarding:
+    """Sends on to the upstream what is refused here for being a write, and follows before it answers.
+
+    Everything is asked here first: what is known is answered, and who may not ask learns so here.
+    """
+
+    def __init__(self, app: ASGIApp, upstream: Asker, mirror: Mirror) -> None:
+        self._app, self._upstream, self._mirror = app, upstream, mirror
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in _WRITES:
+            await self._app(scope, receive, send)
+            return
+        body: list[bytes] = []
+        answer: list[Message] = []
+
+        async def kept() -> Message:
+            message = await receive()
+            body.append(message.get("body", b""))
+            return message
+
+        async def held(message: Message) -> None:
+            answer.append(message)
+
+        await self._app(scope, kept, held)
+        if read_only(answer):
+            answer = await run_in_threadpool(self._forward, scope, b"".join(body))
+        for message in answer:
+            await send(message)
+
+    def _forward(self, scope: Scope, body: bytes) -> list[Message]:
+        query = scope.get("query_string") or b""
+        target = (scope.get("raw_path") or b"").partition(b"?")[0] + (b"?" + query if query else b"")
+        sent = json.loads(body) if body.strip() else None
+        try:
+            found = self._upstream.ask(scope["method"], target.decode("ascii"), sent)
+        except BridgeError as error:
+            told = compact({"error_code": _NOT_FORWARDED, "message": f"Error while forwarding: {error.detail}"})
+            return _messages(Answer(500, told, V1))
+        if found.status < 300:
+            try:
+                self._mirror.sync(only=subject_of(target))
+            except BridgeError as error:
+                _LOG.warning("mirror: a write went to the upstream, but following it failed: %s", error.detail)
+        return _messages(found)
+
+
+def read_only(answer: list[Message]) -> bool:
+    """Whether an answer says no because nothing may be written."""
+    if not answer or answer[0].get("status") != 422:
+        return False
+    body = Answer(422, b"".join(message.get("body", b"") for message in answer[1:])).json
+    return isinstance(body, dict) and body.get("error_code") == _READ_ONLY and "read-only" in str(body.get("message"))
+
+
+def _messages(answer: Answer) -> list[Message]:
+    length = str(len(answer.body)).encode()
+    headers = [(b"content-length", length)] + ([(b"content-type", answer.media.encode())] if answer.media else [])
+    start: Message = {"type": "http.response.start", "status": answer.status, "headers": headers}
+    return [start, {"type": "http.response.body", "body": answer.body}]
 
 
 def subject_of(raw_path: bytes) -> str | None:

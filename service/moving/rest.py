@@ -59,6 +59,26 @@ class RestSource:
         self._marks(found)
         return found
 
+    def read_again(self, subject: str, before: Snapshot) -> Snapshot:
+        """`before`, but for one subject, which is read anew."""
+        self._now = time.time_ns() // 1_000_000
+        found = Snapshot(
+            {key: stored for key, stored in before.versions.items() if key[0] != subject},
+            {scope: config for scope, config in before.configs.items() if scope != subject},
+            {scope: mode for scope, mode in before.modes.items() if scope != subject},
+            set(before.contexts),
+            dict(before.marks),
+            set(before.rule_sets),
+        )
+        for number, gone in self.versions(subject):
+            stored = self.version(subject, number, gone)
+            if stored is not None:
+                found.add(stored[0])
+        config, mode = self.config(subject), self.mode(subject)
+        found.configs |= {} if config is None else {subject: config}
+        found.modes |= {} if mode is None else {subject: mode}
+        return found
+
     # ---- schemas
 
     def subjects(self) -> dict[str, bool]:

@@ -18,10 +18,10 @@ import pytest
 
 from schemas.errors import SetupError
 from service.app import create_app
-from service.moving.asking import Answer, Asker, Http, InProcess
+from service.moving.asking import V1, Answer, Asker, Http, InProcess
 from service.moving.following import RestFollowed
 from service.moving.mirror import Mirror
-from service.moving.mirrored import Named, ReadOnly, subject_of
+from service.moving.mirrored import Forwarding, Named, ReadOnly, subject_of
 from service.registry.moving.plan import fingerprint
 from service.registry.moving.snapshot import snapshot_of
 from service.settings import Settings
@@ -249,6 +249,31 @@ def test_writes_are_refused_and_what_is_known_is_answered(two: Pair) -> None:
             {"error_code": 42205, "message": f"Subject {what} is in read-only mode"},
         )
     assert two.state() == before
+
+
+def test_writes_can_be_sent_on(two: Pair) -> None:
+    """A registration goes to the upstream, and its schema is here before the client hears of it."""
+    two.mirror.sync()
+    with closing(InProcess(Forwarding(two.own.app, two.switch, two.mirror))) as own:
+        made = own.ask("POST", "/subjects/new/versions", {"schema": '"bytes"'})
+        assert (made.status, made.media) == (200, V1)
+        assert two.own.ask("GET", f"/schemas/ids/{made.json['id']}").json["schema"] == '"bytes"'
+        assert two.upstream.get("/subjects/new/versions").json == [1]
+        assert own.ask("DELETE", "/subjects/new").json == [1]
+        assert two.own.ask("GET", "/subjects/new/versions").status == 404
+        assert own.ask("PUT", "/config", {"compatibility": "FULL"}).status == 200
+        assert two.own.ask("GET", "/config").json == {"compatibilityLevel": "FULL"}
+        assert own.ask("POST", "/subjects/j/versions", {"schema": '{"type":"string"}', "schemaType": "JSON"}).json == {
+            "error_code": 42205,
+            "message": "Subject j in context  is in read-only mode",  # the upstream's own word
+        }
+        assert own.ask("POST", "/subjects/new/versions", {"schema": "{"}).status == 422
+        two.switch.down = True
+        refused = own.ask("POST", "/subjects/new/versions", {"schema": '"float"'})
+        assert (refused.status, refused.json["error_code"]) == (500, 50003)
+        assert own.ask("POST", "/subjects/s/versions", {"schema": '"long"'}).status == 200  # known
+    two.switch.down = False
+    assert two.mirror.compare() == 0
 
 
 @pytest.mark.parametrize(
