@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -21,7 +21,7 @@ from service.moving.asking import Access
 from service.moving.places import Found, NothingThere, Place, Planner, Ways, Written, is_there, place, planner_of
 from service.moving.progress import progress
 from service.registry.model import context_of
-from service.registry.moving.plan import RULE_SET, Conflict, Plan
+from service.registry.moving.plan import Conflict
 from service.registry.moving.snapshot import Snapshot
 from service.settings import Settings
 
@@ -149,20 +149,10 @@ def planner(source: Snapshot, wish: Wish) -> Planner:
     """The plan of an import with what the options say about it."""
     if wish.no_modes:
         source.modes = {}
-    plain = planner_of(source, overwrite_settings=wish.overwrite_settings)
-
-    def planned(target: Snapshot) -> Plan:
-        plan = plain(target)
-        if not wish.drop_rule_sets:
-            coming = ((stored.subject, stored.version) for stored in plan.add)
-            plan.add_conflicts(
-                Conflict(RULE_SET, f"{key[0]} version {key[1]} has a rule set (--drop-rule-sets moves it without)")
-                for key in coming
-                if key in source.rule_sets
-            )
-        return plan
-
-    return planned
+    if wish.drop_rule_sets:
+        for key, stored in source.versions.items():
+            source.versions[key] = replace(stored, content=replace(stored.content, rule_set=None))
+    return planner_of(source, overwrite_settings=wish.overwrite_settings)
 
 
 # ---- what is said

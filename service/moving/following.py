@@ -45,7 +45,6 @@ class RestFollowed:
         also: Iterable[str] = {*self._last.configs, *self._last.modes}
         self._last = source.read(also, known=None if whole else self._last)
         self._problems = [*(f"{n} × {reason}" for reason, n in source.left_out.items()), *source.broken]
-        self._problems += rule_sets(self._last)
         self._read_once = True
         return self._last
 
@@ -69,8 +68,4 @@ class TopicFollowed:
 
     def problems(self) -> list[str]:
         left = (f"{n} × {reason}" for reason, n in {**self._replay.left_out, **self._replay.unknown}.items())
-        return [*left, *self._replay.broken, *rule_sets(self._replay.snapshot)]
-
-
-def rule_sets(snapshot: Snapshot) -> list[str]:
-    return [f"{len(snapshot.rule_sets)} versions have a rule set, which is not kept"] if snapshot.rule_sets else []
+        return [*left, *self._replay.broken]

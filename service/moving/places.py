@@ -274,7 +274,8 @@ class RestPlace:
             if config.get(LEVEL) == _DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
                 del config[LEVEL]
         # Nor can the server's default be told from a config that says the same; it gives way.
-        if SERVER in source.configs and found.configs.get(SERVER) == {LEVEL: _DEFAULT_LEVEL}:
+        default = {LEVEL: _DEFAULT_LEVEL}
+        if found.configs.get(SERVER) == default != source.configs.get(SERVER, default):
             del found.configs[SERVER]
         return found
 

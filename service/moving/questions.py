@@ -99,6 +99,8 @@ def _sent(subject: str, stored: Stored) -> Iterator[Question]:
         ]
     if content.metadata:
         schema["metadata"] = content.metadata
+    if content.rule_set:
+        schema["ruleSet"] = content.rule_set
     body = json.dumps(schema, ensure_ascii=False)
     name = escaped(subject)
     yield Question(f"/subjects/{name}", "POST", body, subject)

@@ -49,9 +49,7 @@ class RestSource:
             wanted = [(subject, version, gone) for subject, some in numbers for version, gone in some]
             for _, stored in self._each(pool, "versions", wanted, lambda one: self._version(known, one)):
                 if stored is not None:
-                    found.add(stored[0])
-                    if stored[1]:
-                        found.rule_sets.add((stored[0].subject, stored[0].version))
+                    found.add(stored)
             self._in_order_of_registration(pool, found, known)
             for context in self.contexts():
                 found.contexts.add(context)
@@ -68,12 +66,11 @@ class RestSource:
             {scope: mode for scope, mode in before.modes.items() if scope != subject},
             set(before.contexts),
             dict(before.marks),
-            set(before.rule_sets),
         )
         for number, gone in self.versions(subject):
             stored = self.version(subject, number, gone)
             if stored is not None:
-                found.add(stored[0])
+                found.add(stored)
         config, mode = self.config(subject), self.mode(subject)
         found.configs |= {} if config is None else {subject: config}
         found.modes |= {} if mode is None else {subject: mode}
@@ -106,16 +103,16 @@ class RestSource:
             raise refused(self._asker, f"GET {target}", answer)
         return [int(number) for number in answer.json]
 
-    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> tuple[Stored, bool] | None:
+    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> Stored | None:
         subject, version, deleted = wanted
         key = (normalized(subject), version)
         there = known.versions.get(key)
         if there is not None:
-            return replace(there, deleted=deleted), key in known.rule_sets
+            return replace(there, deleted=deleted)
         return self.version(subject, version, deleted)
 
-    def version(self, subject: str, version: int, deleted: bool) -> tuple[Stored, bool] | None:
-        """A version, and whether it has a rule set; None if it is gone, or hidden behind an alias."""
+    def version(self, subject: str, version: int, deleted: bool) -> Stored | None:
+        """A version; None if it is gone, or hidden behind an alias."""
         target = f"/subjects/{escaped(subject)}/versions/{version}?deleted=true"
         answer = self._asker.ask("GET", target)
         if answer.status == 404:
@@ -132,7 +129,7 @@ class RestSource:
         except Broken as error:
             self.broken.append(f"{subject} version {version}: {error}")
             return None
-        return _with_unseen_metadata(stored, body.get("guid")), bool(body.get("ruleSet"))
+        return _with_unseen_metadata(stored, body.get("guid"))
 
     def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
@@ -278,9 +275,10 @@ def nameable(subject: str) -> bool:
 def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:
     """Answers leave out metadata without anything in it, but the guid counts it."""
     content = stored.content
-    if content.metadata is None and told and told != guid(identity(content.text, content.references)):
-        empty: Metadata = {}
-        if told == guid(identity(content.text, content.references, empty)):
+    empty: Metadata = {}
+    if content.metadata is None and told:
+        given = content.text, content.references
+        if told == guid(identity(*given, empty, content.rule_set)) != guid(identity(*given, None, content.rule_set)):
             return replace(stored, content=replace(content, metadata=empty))
     return stored
 

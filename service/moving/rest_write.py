@@ -113,6 +113,8 @@ class RestTarget:
             ]
         if content.metadata is not None:
             body["metadata"] = content.metadata
+        if content.rule_set is not None:
+            body["ruleSet"] = content.rule_set
         answer = self._good("POST", f"/subjects/{escaped(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
@@ -47,6 +47,9 @@ from service.registry.model import (
 )
 from service.store.ready import Ready
 from service.store.tables import configs, contexts, counters, facts, modes, references, schemas, versions, warnings
+
+_RULE_SET: Final = "ruleSet"
+_ALONE: Final = "noMetadata"
 
 _FULL = select(
     versions.c.subject,
@@ -257,7 +260,7 @@ class Transaction:
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
-        body = None if content.metadata is None else json.dumps(content.metadata, ensure_ascii=False)
+        body = _metadata(content)
         PUT_SCHEMA(
             self._sql,
             context=context,
@@ -360,4 +363,17 @@ def _stored(row: Sequence[Any]) -> Stored:
 
 def _content(identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> Content:
     references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
-    return Content(bytes(identity), text, kind, references, None if metadata is None else json.loads(metadata))
+    body = None if metadata is None else json.loads(metadata)
+    if body is None or _RULE_SET not in body:
+        return Content(bytes(identity), text, kind, references, body)
+    rule_set = body.pop(_RULE_SET)
+    return Content(bytes(identity), text, kind, references, None if body.pop(_ALONE, False) else body, rule_set)
+
+
+def _metadata(content: Content) -> str | None:
+    """Metadata, and with it the rule set of the few schemas that have one."""
+    body = content.metadata
+    if content.rule_set is not None:
+        alone = {_ALONE: True} if body is None else {}
+        body = {**(body or {}), _RULE_SET: content.rule_set, **alone}
+    return None if body is None else json.dumps(body, ensure_ascii=False)

@@ -185,13 +185,41 @@ def test_broken_records(tmp_path: Path) -> None:
     assert len(held(f"sqlite:///{tmp_path / 'registry.db'}").versions) == 165
 
 
-def test_rule_sets_are_not_lost_without_a_word(tmp_path: Path) -> None:
-    value = {"id": 1, "schema": '"int"', "ruleSet": {"domainRules": [{"name": "r"}]}}
+def test_rule_sets(tmp_path: Path) -> None:
+    """They come with an import, are answered, stay with later versions, and can be left behind."""
+    rules = {
+        "domainRules": [{"name": "r", "type": "CEL", "tags": ["b", "a"], "params": {"y": "1", "x": "2"}, "expr": "z"}]
+    }
+    value = {"id": 7, "schema": '"int"', "metadata": {"properties": {"k": "v"}}, "ruleSet": rules}
     line = {"key": {"keytype": "SCHEMA", "subject": "s", "version": 1, "magic": 1}, "value": value}
     (tmp_path / "dump").write_text(json.dumps(line))
-    code, _, told = command("import", "dump", cwd=tmp_path)
-    assert (code, "s version 1 has a rule set (--drop-rule-sets moves it without)" in told) == (1, True)
-    assert command("import", "dump", "--drop-rule-sets", cwd=tmp_path)[0] == 0
+    store = f"sqlite:///{tmp_path / 'registry.db'}"
+    assert command("import", "dump", cwd=tmp_path)[0] == 0
+    with running_service(store=store) as url, running_service() as other:
+        client = Client(url)
+        shown = client.get("/subjects/s/versions/1")
+        assert (
+            b'"metadata":{"properties":{"k":"v"}},"ruleSet":{"domainRules":[{"name":"r","kind":"TRANSFORM",'
+            in shown.body
+        )
+        assert shown.json["ruleSet"]["domainRules"][0]["params"] == {"x": "2", "y": "1"}
+        assert client.get("/schemas/ids/7").json["ruleSet"] == shown.json["ruleSet"]
+        again = client.register("s", '"int"')
+        assert (again.json["id"], again.json["version"]) == (7, 1)
+        assert client.send("POST", "/subjects/s", {"schema": '"int"'}).json["id"] == 7
+        assert client.register("s", '"long"').json["ruleSet"] == shown.json["ruleSet"]
+        assert "ruleSet" not in client.register("t", '"int"', ruleSet=rules).json  # as Confluent's community server
+        code, _, told = command("import", url, "--to", other, cwd=tmp_path)
+        assert code == 0, told
+        assert Client(other).get("/subjects/s/versions/1").json["ruleSet"] == shown.json["ruleSet"]
+        assert Client(other).get("/subjects/s/versions/1").json["guid"] == shown.json["guid"]
+    assert command("export", "out", "--store", store, cwd=tmp_path)[0] == 0
+    assert (
+        '"ruleSet":{"domainRules":[{"name":"r","kind":"TRANSFORM","mode":"WRITEREAD"' in (tmp_path / "out").read_text()
+    )
+    bare = f"sqlite:///{tmp_path / 'bare.db'}"
+    assert command("import", "dump", "--store", bare, "--drop-rule-sets", cwd=tmp_path)[0] == 0
+    assert held(bare).versions["s", 1].content.rule_set is None
 
 
 @pytest.mark.parametrize(

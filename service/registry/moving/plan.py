@@ -27,7 +27,6 @@ OTHER_CONFIG: Final = "the target has another config"
 OTHER_MODE: Final = "the target has another mode"
 NOT_BY_REST: Final = "cannot be written over REST"
 _AT_ONCE: Final = 500
-RULE_SET: Final = "rule sets are not kept here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +268,16 @@ def fingerprint(snapshot: Snapshot) -> str:
     for key, stored in sorted(snapshot.versions.items()):
         content = stored.content
         references = [[one.name, one.subject, one.version] for one in content.references]
-        row = [*key, stored.id, stored.deleted, content.kind, content.text, references, content.metadata or None]
+        row = [
+            *key,
+            stored.id,
+            stored.deleted,
+            content.kind,
+            content.text,
+            references,
+            content.metadata or None,
+            content.rule_set,
+        ]
         digest.update(_json(row).encode("utf-8", "replace"))
     rest = [snapshot.configs, snapshot.modes, sorted(snapshot.contexts), snapshot.marks]
     digest.update(json.dumps(rest, sort_keys=True).encode())
@@ -282,9 +290,8 @@ def _shown(key: Key) -> str:
 
 def _clip(content: Content) -> str:
     text = content.text if len(content.text) <= 60 else content.text[:60] + "…"
-    more = "".join(
-        f" with {what}" for what, there in (("references", content.references), ("metadata", content.metadata)) if there
-    )
+    parts = {"references": content.references, "metadata": content.metadata, "rules": content.rule_set}
+    more = "".join(f" with {what}" for what, there in parts.items() if there)
     return f"{content.kind} {text}{more}"
 
 

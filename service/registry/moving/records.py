@@ -18,6 +18,7 @@ from service.registry.mode import MODES
 from service.registry.model import MAX_VERSION, Content, Stored
 from service.registry.moving.snapshot import Key, Snapshot, in_order, is_number, reference
 from service.registry.naming import normalized
+from service.registry.rules import read_rule_set
 from service.registry.scopes import SERVER
 
 MARKS: Final = "highIds"
@@ -122,7 +123,11 @@ def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> Stored:
     metadata = read_metadata(value.get("metadata"))
     if _ENCODED in properties(metadata):
         raise Broken("its metadata is encrypted (metadata.encoder.secret); import it over REST, which shows it")
-    content = Content(b"", text, kind, references, metadata)
+    try:
+        rule_set = read_rule_set(value.get("ruleSet"))
+    except ValueError as error:
+        raise Broken(str(error)) from None
+    content = Content(b"", text, kind, references, metadata, rule_set)
     own: Any = value.get("ts")
     return Stored(subject, version, number, content, own if is_number(own) else ts, value.get("deleted") is True)
 
@@ -199,6 +204,7 @@ def schema_record(stored: Stored) -> TopicRecord:
         "schemaType": content.kind,
         "references": [{"name": r.name, "subject": r.subject, "version": r.version} for r in content.references],
         "metadata": content.metadata,
+        "ruleSet": content.rule_set,
         "schema": content.text,
         "deleted": stored.deleted,
     }

@@ -93,8 +93,6 @@ class Replay:
         self._holders.setdefault((context, stored.id), {})[place] = stored.content
         self._numbers.setdefault(stored.subject, set()).add(stored.version)
         self.snapshot.add(stored)
-        if value.get("ruleSet"):
-            self.snapshot.rule_sets.add(place)
 
     def _numbered(self, subject: str, content: Content) -> Content:
         """References to "the latest" (-1) get the number they have now."""
@@ -109,7 +107,6 @@ class Replay:
 
     def _forget(self, place: Key) -> None:
         gone = self.snapshot.versions.pop(place, None)
-        self.snapshot.rule_sets.discard(place)
         if gone is not None:
             self._numbers[gone.subject].discard(gone.version)
             holders = self._holders[context_of(gone.subject), gone.id]

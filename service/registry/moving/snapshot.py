@@ -22,8 +22,7 @@ class Snapshot:
     """A registry at one moment.
 
     `marks`: the highest id ever handed out or used, by context; there may be no schema with it any more.
-    `contexts` are those besides the default one. `rule_sets` names versions whose rule set is not in their content.
-    A content read from elsewhere has an empty identity until `understood`.
+    `contexts` are those besides the default one. A content read elsewhere has an empty identity until `understood`.
     """
 
     versions: dict[Key, Stored] = field(default_factory=dict)
@@ -31,7 +30,6 @@ class Snapshot:
     modes: dict[str, str] = field(default_factory=dict)
     contexts: set[str] = field(default_factory=set)
     marks: dict[str, int] = field(default_factory=dict)
-    rule_sets: set[Key] = field(default_factory=set)
 
     def mark(self, context: str, number: int) -> None:
         """An id was seen."""
@@ -96,12 +94,11 @@ def _bare(content: Content) -> Content:
 
 def same_schema(one: Content, other: Content) -> bool:
     """Whether two contents are the same as clients see them."""
-    return (one.text, one.kind, one.references, one.metadata or None) == (
-        other.text,
-        other.kind,
-        other.references,
-        other.metadata or None,
+    mine, theirs = (
+        (content.text, content.kind, content.references, content.metadata or None, content.rule_set or None)
+        for content in (one, other)
     )
+    return mine == theirs
 
 
 class Same:
@@ -134,7 +131,7 @@ def _identified(registry: Registry, stored: Stored, among: Snapshot) -> tuple[Co
         text, readable = registry.parse(content.kind, content.text, texts, strict=False).text, True
     except (ValueError, RegistryError, RecursionError):
         text, readable = content.text, False
-    return replace(content, identity=identity(text, content.references, content.metadata)), readable
+    return replace(content, identity=identity(text, content.references, content.metadata, content.rule_set)), readable
 
 
 def targets(stored: Stored) -> list[Key]:
