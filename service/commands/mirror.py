@@ -58,6 +58,7 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Follow into a store that holds other schemas; they are deleted.")
 ]
 
+_SETTINGS: Final = ("host", "port", "store", "profile", "log_format", "access_log")
 _PATIENCE: Final = 5.0
 """Seconds until a mirror that can't reach its upstream says so; it tries again for ever."""
 
@@ -114,14 +115,6 @@ def mirror(
 
     Try it:  python -m service mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
-    given: dict[str, Any] = {
-        "host": host,
-        "port": port,
-        "store": store,
-        "profile": profile,
-        "log_format": log_format,
-        "access_log": access_log,
-    }
     wish = Wish(
         source,
         compared_with or (None if source.startswith(TOPIC) else source),
@@ -133,17 +126,24 @@ def mirror(
         overwrite,
         forward_writes,
     )
-    explicit = {name: value for name, value in given.items() if value is not None}
+    given = (host, port, store, profile, log_format, access_log)
+    explicit = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
 
     def job() -> int:
-        try:
-            settings = Settings(**explicit)
-        except ValidationError as error:
-            give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
-        logs.configure(settings.log_format, settings.log_level)
+        settings = settled(explicit)
         return compare_once(wish, settings) if once else follow(wish, settings, interval, sample)
 
     run("mirror", job)
+
+
+def settled(explicit: dict[str, Any]) -> Settings:
+    """The settings, in force for logs already. Leaves with 2 if they can't be."""
+    try:
+        settings = Settings(**explicit)
+    except ValidationError as error:
+        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+    logs.configure(settings.log_format, settings.log_level)
+    return settings
 
 
 @contextmanager

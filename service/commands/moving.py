@@ -55,7 +55,9 @@ OverwriteSettings = Annotated[
     bool, typer.Option("--overwrite-settings", help="Where configs or modes differ, the source's win.")
 ]
 NoModes = Annotated[bool, typer.Option("--no-modes", help="Leave the target's modes as they are.")]
-DropRuleSets = Annotated[bool, typer.Option("--drop-rule-sets", help="Move versions that have a rule set without it.")]
+DropRuleSets = Annotated[
+    bool, typer.Option("--drop-rule-sets", help="Move schemas without their rule sets (encryption, migrations).")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dump file that holds something else.")]
 
 
