@@ -44,8 +44,8 @@ def export(
     """Export a registry: to a _schemas topic, to a dump FILE, or to another registry over REST.
 
     The source is our own store, or a SOURCE that is named before the target. Records are written as Confluent writes
-    them (the same keys to the byte), so its server and Karapace's can start on the topic. A topic that is not there is
-    made, with one partition and compacted. Into a topic or a registry only what is missing there is written.
+    them, with the same keys to the byte. A topic that is not there is made, with one partition and compacted. Into a
+    topic or a registry only what is missing there is written.
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records. 2: it can't be done.
 
