@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Final
+from types import FrameType
+from typing import Annotated, Final, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -89,8 +91,9 @@ def default_store(given: str | None) -> str:
 
 
 def run(what: str, job: Callable[[], int]) -> None:
-    """Do a job and leave with its exit code; 2 if it can't be done, 1 after Ctrl-C."""
+    """Do a job and leave with its exit code; 2 if it can't be done, 1 after Ctrl-C or SIGTERM."""
     logs.configure("text", "info")
+    before = signal.signal(signal.SIGTERM, interrupted)
     try:
         code = job()
     except SetupError as error:
@@ -100,7 +103,14 @@ def run(what: str, job: Callable[[], int]) -> None:
     except KeyboardInterrupt:
         say(f"{what} stopped; run it again to go on, what is there stays as it is")
         raise typer.Exit(SAYS_NO) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
     raise typer.Exit(code)
+
+
+def interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+    """SIGTERM ends a move as Ctrl-C does: what has to be put back is put back."""
+    raise KeyboardInterrupt
 
 
 def move(what: str, source: str, target: str, wish: Wish) -> int:

@@ -177,12 +177,13 @@ def _path(resource: str, scope: str) -> str:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """A block that Ctrl-C does not end half-way."""
+    """A block that neither Ctrl-C nor SIGTERM ends half-way."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

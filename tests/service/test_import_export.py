@@ -239,7 +239,8 @@ def test_what_cannot_be_done(arguments: tuple[str, ...], reason: str, tmp_path: 
     assert reason in told
 
 
-def test_ctrl_c_puts_the_modes_back(source: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str], tmp_path: Path) -> None:
     """The target stops answering registrations half-way; the import is interrupted while it waits."""
     reached, go_on = threading.Event(), threading.Event()
     seen: list[tuple[str, str, bytes]] = []
@@ -279,7 +280,7 @@ def test_ctrl_c_puts_the_modes_back(source: tuple[str, str], tmp_path: Path) -> 
         )
         try:
             assert reached.wait(60)
-            running.send_signal(signal.SIGINT)
+            running.send_signal(how)
             threading.Timer(0.5, go_on.set).start()
             _, told = running.communicate(timeout=60)
         finally:
