@@ -19,6 +19,7 @@ from service.api.paths import RawPaths
 from service.api.permissions import Permissions
 from service.deps import Services
 from service.registry.core import Registry
+from service.registry.ports import Store
 from service.settings import STRICT, Settings
 from service.store import open_store
 
@@ -27,19 +28,23 @@ ROUTERS = tuple(
 )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
+def create_app(settings: Settings | None = None, store: Store | None = None) -> FastAPI:
+    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
+
+    `store`: one that is open already, instead of the one that the settings name.
+    """
     settings = settings or Settings()
     files = access_files(settings)
-    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections)
-    registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
+    waiting, connections = settings.store_wait_seconds, settings.store_connections
+    opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
+    registry = Registry(opened, settings.compatibility, settings.logical_types == STRICT)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         files.start()
         yield
         files.close()
-        store.close()
+        opened.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(
@@ -64,7 +69,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
-    app = create_app(settings)
+    return served_around(create_app(settings), settings)
+
+
+def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
+    """An app of `create_app` as it is served: with the hot path, and with access control where there is some."""
     services: Services = app.state.services
     registry = services.registry
 

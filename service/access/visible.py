@@ -101,6 +101,16 @@ class VisibleReader:
         counting = self._counting(scopes)
         return self._tx.modes(counting) if counting else {}
 
+    def all_modes(self) -> dict[str, str]:
+        found = self._tx.all_modes().items()
+        return {scope: mode for scope, mode in found if scope in _OF_ALL or self._sees(scope)}
+
+    def marks(self) -> dict[str, int]:
+        raise denied(READ, None)
+
+    def fact(self, name: str) -> str | None:
+        raise denied(READ, None)
+
     def contexts(self) -> list[str]:
         """Those with a subject that is seen, and those that are named by a rule."""
         found = self._tx.contexts()
@@ -193,6 +203,12 @@ class VisibleWriter(VisibleReader):
         if mode is not None or scope not in self._changed:
             self._check(CONFIG, scope)
         self._writer.put_mode(scope, mode)
+
+    def put_context(self, context: str) -> None:
+        raise denied(WRITE, None)
+
+    def put_fact(self, name: str, value: str) -> None:
+        raise denied(WRITE, None)
 
     def drop_context(self, context: str) -> None:
         self._check(DELETE, prefix_of(context) or SERVER)

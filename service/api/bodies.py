@@ -12,6 +12,7 @@ from service.api.call import Called
 from service.deps import Services
 from service.registry.model import NewSchema, Reference, Tagged
 from service.registry.patience import CURRENT
+from service.registry.rules import RuleSet, read_rule_set
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -176,6 +177,13 @@ def metadata(value: Any) -> dict[str, Any] | None:
     return {name: part for name, part in read.items() if part}
 
 
+def rule_set(value: Any) -> RuleSet | None:
+    try:
+        return read_rule_set(value)
+    except ValueError:
+        raise mismatch("RuleSet", value) from None
+
+
 def tagged(value: Any) -> Tagged:
     """Tags of one part: `{"schemaEntity":{"entityPath","entityType"},"tags":[…]}`."""
     if not isinstance(value, dict):
@@ -193,6 +201,7 @@ SCHEMA: Final[dict[str, Reader]] = {
     "schemaType": text,
     "references": listed("ArrayList", reference),
     "metadata": metadata,
+    "ruleSet": rule_set,
     "schema": text,
     "schemaTagsToAdd": listed("ArrayList", tagged),
     "schemaTagsToRemove": listed("ArrayList", tagged),
@@ -227,13 +236,16 @@ CONFIG: Final[dict[str, Reader]] = {
 
 def new_schema(body: Mapping[str, Any]) -> NewSchema:
     """The schema of a request body read with the fields of SCHEMA."""
+    number = given_id(body.get("id"))
     return NewSchema(
         text=body.get("schema") or "",
         kind=body.get("schemaType") or "AVRO",
         references=tuple(body.get("references") or ()),
         metadata=body.get("metadata"),
         version=body.get("version"),
-        id=given_id(body.get("id")),
+        id=number,
+        # Dropped, as by Confluent's community server, unless the schema comes with its id from another registry.
+        rule_set=None if number is None else body.get("ruleSet"),
         tags_to_add=tuple(body.get("schemaTagsToAdd") or ()),
         tags_to_remove=tuple(body.get("schemaTagsToRemove") or ()),
         keep_tags=bool(body.get("propagateSchemaTags")),

@@ -80,6 +80,7 @@ TABLE: Final[tuple[tuple[str, str, str], ...]] = (
     ("POST", "/history/dry-run", HISTORY),
     ("POST", "/history/ddl", ADMIN),
     ("POST", "/history/snapshot", ADMIN),
+    ("GET", "/mirror", ADMIN),  # names every subject of another registry
     ("GET", "/lineage", HISTORY),
     ("POST", "/lineage", HISTORY),
     # Pages ask this API in their user's name, so they show and change what the user may.

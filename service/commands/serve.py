@@ -6,12 +6,15 @@ import gc
 import logging
 import os
 import signal
+import socket
+from collections.abc import Callable
 from ipaddress import ip_address
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
 from service import logs
@@ -121,27 +124,39 @@ def run(explicit: dict[str, Any]) -> None:
     logs.configure(settings.log_format, settings.log_level)
     for used in aliases_used(os.environ, explicit):
         say(used)
-    tls, tls_files = watched_context(settings)
     listening = bind(settings.host, settings.port)
     with listening:
         service = create_served(settings)
-        for warning in exposed(settings, listening.getsockname()[0]):
-            _LOG.warning(warning)
-        tls_files.start()
-        url = base_url(listening, "https" if tls else "http")
-
-        def ready() -> None:
-            say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}")
-
-        # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
-        signal.signal(signal.SIGTERM, stopped)
-        signal.signal(signal.SIGINT, stopped)
         # What is there now stays, and what comes later is mostly kept in caches: look through it less often.
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
-        server(service, settings, ready, tls).run(sockets=[listening])
-    tls_files.close()
+        serve_on(listening, service, settings)
     say("stopped")
+
+
+def serve_on(
+    listening: socket.socket,
+    service: ASGIApp,
+    settings: Settings,
+    more: str = "",
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
+    tls, tls_files = watched_context(settings)
+    for warning in exposed(settings, listening.getsockname()[0]):
+        _LOG.warning(warning)
+    tls_files.start()
+    url = base_url(listening, "https" if tls else "http")
+
+    def ready() -> None:
+        say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
+        on_ready()
+
+    # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
+    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGINT, stopped)
+    server(service, settings, ready, tls).run(sockets=[listening])
+    tls_files.close()
 
 
 def exposed(settings: Settings, address: str) -> list[str]:

@@ -42,8 +42,8 @@ def understand(
         raise invalid(subject, new, error) from None
     if normalize:
         references = tuple(sorted(set(references), key=lambda one: one.name))
-    content = Content(identity(text, references, new.metadata), text, new.kind, references, new.metadata)
-    return parsed, content
+    same = identity(text, references, new.metadata, new.rule_set)
+    return parsed, Content(same, text, new.kind, references, new.metadata, new.rule_set)
 
 
 def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:

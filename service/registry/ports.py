@@ -73,6 +73,15 @@ class Reader(Protocol):
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         """The modes stored for those of `scopes` that have one."""
 
+    def all_modes(self) -> dict[str, str]:
+        """Every scope's mode."""
+
+    def marks(self) -> dict[str, int]:
+        """The highest id ever handed out, by context."""
+
+    def fact(self, name: str) -> str | None:
+        """A fact about the store itself."""
+
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
 
@@ -107,7 +116,12 @@ class Writer(Reader, Protocol):
     def put_mode(self, scope: str, mode: str | None) -> None:
         """Set a mode, or remove it (None)."""
 
+    def put_context(self, context: str) -> None:
+        """Add a context that is not the default one, if it is not there."""
+
     def drop_context(self, context: str) -> None: ...
+
+    def put_fact(self, name: str, value: str) -> None: ...
 
     def put_warning(self, warned: Warned) -> None: ...
 

@@ -183,6 +183,8 @@ def completed(new: NewSchema, previous: Stored | None, rules: config.InForce, ve
     metadata = rules.completed(own)
     if new.version or VERSION in properties(metadata):
         metadata = with_version(metadata, version)
+    if new.rule_set is None and previous is not None:
+        new = replace(new, rule_set=previous.content.rule_set)
     return replace(new, metadata=metadata)
 
 
