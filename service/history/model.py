@@ -8,11 +8,12 @@ a commit_ts (a RENAME swap), and then they count in the order in which a partiti
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
 from schemas.table import Table, TableId
+from service.history import forms
 
 DEFAULT_CHANGEFEED: Final = "default"
 EventKind = Literal["ddl", "snapshot"]
@@ -88,7 +89,8 @@ class DdlRecord:
     @property
     def key(self) -> bytes:
         """Equal for the copies of a broadcast event, and for its repetition after a restart."""
-        parts = (self.kind, self.commit_ts, self.ddl_type, self.db, self.table, self.query)
+        table = forms.encode(self.carried) if self.mode == "form" and self.carried is not None else b""
+        parts = (self.kind, self.commit_ts, self.db, self.table, self.query, table.hex())
         return hashlib.sha1("\0".join(map(str, parts)).encode("utf-8", "replace"), usedforsecurity=False).digest()
 
 
@@ -166,3 +168,51 @@ class Drift:
     count: int = 1
     seq: int = 0
     seen_ms: int = 0
+
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read of a changefeed's sources, to be kept in one transaction with how far it was read.
+
+    records: DDL events and snapshots in the order in which they came. offsets: where to read on. expected: where the
+    reader had begun, so that two readers of one changefeed find out. watermarks: of each partition, the highest.
+    partitions: all there are, so that one which is silent holds the sealing up. seen: rows that fit their versions.
+    """
+
+    records: list[DdlRecord] = field(default_factory=list)
+    offsets: dict[Place, int] = field(default_factory=dict)
+    expected: dict[Place, int] = field(default_factory=dict)
+    watermarks: dict[Place, int] = field(default_factory=dict)
+    partitions: set[Place] = field(default_factory=set)
+    drift: list[Drift] = field(default_factory=list)
+    seen: dict[tuple[tuple[str, str], int], int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.offsets or self.watermarks or self.partitions or self.drift or self.seen)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of a batch. late: sealed behind others that were sealed before. failed: among those sealed."""
+
+    new: int = 0
+    copies: int = 0
+    sealed: int = 0
+    failed: list[DdlRecord] = field(default_factory=list)
+    late: int = 0
+    drift: int = 0
+    pending: int = 0
+    sealed_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """events: applied again. healed: those that had failed and do not any more. failed: those that still do."""
+
+    events: int = 0
+    healed: int = 0
+    failed: int = 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from schemas.ddl.catalog import Catalog
-from service.history.model import Changefeed, DdlRecord, Drift, VersionRow
+from service.history.model import Batch, Changefeed, DdlRecord, Drift, Place, Rebuilt, Taken, VersionRow
 
 
 class HistoryReader(Protocol):
@@ -62,10 +61,16 @@ class HistoryReader(Protocol):
 
 
 class HistoryWriter(Protocol):
-    """Changes to histories; each call is one transaction."""
+    """Changes to histories; each call is one transaction, and is done entirely or not at all."""
 
-    def add(self, records: Sequence[DdlRecord]) -> None:
-        """Sealed statements or snapshots from a person (POST /history/ddl, /history/snapshot)."""
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None) -> Taken:
+        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `Changefeed`.
 
-    def rebuild(self, changefeed: str | None = None) -> int:
-        """Make all versions anew from the events; gives the number of events."""
+        SetupError TRACKED_TWICE where somebody else has read on in the meantime.
+        """
+
+    def places(self, changefeed: str) -> dict[Place, tuple[int | None, int | None]]:
+        """Where to read on, and the watermark, of each partition that was ever read."""
+
+    def rebuild(self, changefeed: str | None = None, *, everything: bool = False) -> Rebuilt:
+        """Apply again the events that failed, and what depends on them; or make all versions anew."""
