@@ -8,16 +8,31 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api import (
+    compatibility,
+    config,
+    contexts,
+    dry_run,
+    errors,
+    health,
+    metrics,
+    mode,
+    openapi,
+    root,
+    schemas,
+    subjects,
+)
 from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
 from service.settings import STRICT, Settings
 from service.store import open_store
+from service.store.history import HistoryStore
+from service.subject_checks import RegistrySubjects
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
+    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, dry_run)
 )
 
 
@@ -33,7 +48,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         store.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
+    app.state.services = Services(
+        registry, settings.profile, settings.max_body_bytes, HistoryStore(store), RegistrySubjects(registry)
+    )
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from service.history.dry_run.ports import Subjects
+from service.history.ports import HistoryReader
 from service.registry.core import Registry
 
 
@@ -16,6 +18,8 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
+    history: HistoryReader
+    subjects: Subjects
 
 
 def services(request: Request) -> Services:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -12,8 +12,7 @@ from schemas.ddl.show import type_text
 from schemas.table import Column, Table
 from schemas.types import Kind
 from service.history.dry_run.changes import TableChange
-from service.history.dry_run.ports import Subjects
-from service.history.dry_run.publishing import Target, publish
+from service.history.dry_run.publishing import Target
 from service.history.dry_run.risks import Risk
 from service.history.dry_run.verdicts import SubjectVerdict
 
@@ -38,27 +37,27 @@ def advise(
     target: Target,
     verdicts: Sequence[SubjectVerdict],
     found: Sequence[Risk],
-    subjects: Subjects,
-    zone: str | None,
+    url: str,
+    taken: Callable[[Table], bool],
 ) -> list[Advice]:
-    """For one table and one target."""
+    """For one table and one target. url: of the registry. taken: would the registry take a table's schemas?"""
     refused = [v for v in verdicts if v.rehearsal.refusal == "INCOMPATIBLE_SCHEMA"]
-    made = list(_of_columns(change, target, subjects, zone)) if refused else []
-    made += [_window(v, subjects.url) for v in refused]
+    made = list(_of_columns(change, target, taken)) if refused else []
+    made += [_window(v, url) for v in refused]
     made += list(_by_level(refused, change))
-    made += [_mode(v, subjects.url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
+    made += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
     made += list(_by_risk(change, found))
     return made
 
 
 # ---- other definitions of the columns that the registry minds
-def _of_columns(change: TableChange, target: Target, subjects: Subjects, zone: str | None) -> Iterator[Advice]:
+def _of_columns(change: TableChange, target: Target, taken: Callable[[Table], bool]) -> Iterator[Advice]:
     after = change.after
     strict = [c for c in change.added if not c.nullable and not c.virtual and not c.primary_key]
     if after is None or not strict:
         return
     nullable = _with(after, [replace(c, nullable=True) for c in strict])
-    if _taken(nullable, target, subjects, zone):
+    if taken(nullable):
         shown = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
         text = (
             f"Allow NULL: {shown}. Fill the column afterwards; a later NOT NULL would be refused again under BACKWARD"
@@ -67,7 +66,7 @@ def _of_columns(change: TableChange, target: Target, subjects: Subjects, zone: s
     without = [c for c in strict if not (c.has_default and c.default is not None)]
     given = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
     possible = [c for c in without if c.type.kind in _EXAMPLES]
-    if without and len(possible) == len(without) and _taken(_with(after, given), target, subjects, zone):
+    if without and len(possible) == len(without) and not _literal(given) and taken(_with(after, given)):
         shown = ", ".join(f"`{c.name}`" for c in without)
         text = f"Give {shown} a default: readers fill it into rows that are in the topic already"
         yield Advice("give-default", text, (_add(after, given, "NOT NULL"),), True)
@@ -95,15 +94,9 @@ def _with(table: Table, columns: Sequence[Column]) -> Table:
     return replace(table, columns=tuple(named.get(c.name, c) for c in table.columns))
 
 
-def _taken(table: Table, target: Target, subjects: Subjects, zone: str | None) -> bool:
-    """Whether the registry would take the table's schemas."""
-    made = publish(table, target, zone)
-    if target.subjects is None or made.value is None or made.error or made.unsure:
-        return False
-    if any(c.type.name in _NO_DEFAULT and c.has_default and c.default is not None for c in table.columns):
-        return False
-    pairs = zip(target.subjects, (made.key, made.value), strict=True)
-    return all(not subjects.rehearse(subject, schema).refusal for subject, schema in pairs if schema is not None)
+def _literal(columns: Sequence[Column]) -> bool:
+    """Whether one of them can't have a literal default."""
+    return any(c.type.name in _NO_DEFAULT for c in columns)
 
 
 def _add(table: Table, columns: Sequence[Column], null: str) -> str:

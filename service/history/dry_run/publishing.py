@@ -19,7 +19,7 @@ from schemas.publish import avro, debezium, debezium_avro
 from schemas.table import Table, TableId
 from service.history.changefeed.keys import WITH_REGISTRY
 from service.history.changefeed.settings import Changefeed
-from service.history.changefeed.topics import subject_names
+from service.history.changefeed.topics import subject_names, topic_name
 from service.history.dry_run.ports import Registered, Subjects
 
 _CANDIDATES = 200
@@ -104,6 +104,13 @@ def targets(changefeed: Changefeed, before: Table | None, after: Table, subjects
         # A renamed table: topics that are named after the table get another name with it.
         found = [_renamed(_detected(r, changefeed), before.id, after.id) for r in _of_table(before.id, subjects)]
     return found
+
+
+def usual_target(table: TableId, changefeed: Changefeed) -> Target:
+    """TiCDC's Avro with its default settings, and the topic that the documentation has as its example."""
+    topic = topic_name("tidb_{schema}_{table}", table.db, table.table)
+    why = "TiCDC's defaults: no changefeed settings are given"
+    return Target("avro", changefeed.options(), topic, subject_names("avro", topic), why)
 
 
 def every_mode(keyspace: str) -> Iterator[Target]:

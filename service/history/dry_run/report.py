@@ -19,6 +19,7 @@ SAFE: Final = "safe"
 STOP: Final = "would stop"
 UNKNOWN: Final = "cannot judge"
 EXIT: Final[dict[str, int]] = {SAFE: 0, STOP: 1, UNKNOWN: 3}
+_SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice")
 _RANK: Final = (SAFE, UNKNOWN, STOP)
 
 
@@ -116,7 +117,7 @@ class Reports:
         forms = [r.form() for r in self.each]
         decisive = next((f for f in forms if f["verdict"] == self.verdict), None)
         number = forms.index(decisive) + 1 if decisive else 0
-        summed = {name: [one for f in forms for one in f[name]] for name in ("subjects", "risks", "advice")}
+        summed = {name: [one for f in forms for one in f[name]] for name in _SUMMED}
         return {
             "verdict": self.verdict,
             "reason": f"statement {number}: {decisive['reason']}" if decisive else "there is no statement",

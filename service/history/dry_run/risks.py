@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from schemas.ddl.show import type_text
-from schemas.table import Column
+from schemas.table import Column, Table
 from schemas.types import Kind
 from service.history.dry_run.changes import TableChange
 from service.history.dry_run.publishing import Target
@@ -289,6 +289,10 @@ def _unsent(target: Target | None) -> str:
     return _UNSENT if _no_ddl(target) else ""
 
 
+def _keyless(table: Table | None) -> bool:
+    return table is not None and not table.handle_key
+
+
 def _both(change: TableChange) -> bool:
     return change.before is not None and change.after is not None
 
@@ -311,7 +315,7 @@ def _moved(change: TableChange, _: Target | None) -> bool:
 _UNSENT = " Avro sends no DDL and no row event for it: what is downstream stays as it is"
 TABLE_RULES: Final = (
     TableRule("no-handle-key", "loss",
-              lambda c, t: c.after is not None and not c.after.handle_key and not (c.before and not c.before.handle_key),
+              lambda c, t: _keyless(c.after) and not _keyless(c.before),
               "the table has neither a primary key nor a unique key over NOT NULL columns: TiCDC does not replicate it "
               "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be told apart"),
     TableRule("handle-key", "loss",

@@ -18,7 +18,7 @@ from service.history.changefeed.settings import Changefeed
 from service.history.dry_run.advice import advise
 from service.history.dry_run.changes import TableChange, changes
 from service.history.dry_run.ports import Subjects
-from service.history.dry_run.publishing import Target, every_mode, publish, targets
+from service.history.dry_run.publishing import Published, Target, every_mode, publish, targets, usual_target
 from service.history.dry_run.readers import seen
 from service.history.dry_run.report import SAFE, STOP, UNKNOWN, Report, Reports, SchemaView, Verdict, worst
 from service.history.dry_run.risks import risks
@@ -40,7 +40,8 @@ class Question:
     """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
 
     catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
-    sessions, for literal TIMESTAMP defaults. mode: how the text is written.
+    sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
+    table, its schemas before the statement are taken as registered.
     """
 
     sql: str
@@ -50,6 +51,7 @@ class Question:
     unsure: Callable[[TableId], str] = _sure
     zone: str | None = None
     mode: Mode = field(default_factory=Mode.typed)
+    assume: bool = False
 
 
 def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
@@ -93,6 +95,11 @@ class _Run:
 
     def notes(self) -> tuple[str, ...]:
         found = [p.text for p in self.changefeed.problems]
+        if self.question.assume:
+            found.append(
+                "no registered schemas are given (--schemas): each table's schemas before the statement are taken as "
+                "registered"
+            )
         if self.unzoned:
             found.append(
                 "literal TIMESTAMP defaults are taken as UTC in the schemas shown; --ddl-time-zone says the sessions' "
@@ -221,7 +228,7 @@ class _Part:
             return out
         found = targets(self.run.changefeed, None, change.before, self.run.subjects)
         out.risks = _risks(change, found)
-        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, self.run.subjects, None)]
+        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, "", _untried)]
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
@@ -230,6 +237,8 @@ class _Part:
         run, change, out = self.run, self.change, self.out
         sent = run.changefeed.sent(after)
         found = targets(run.changefeed, change.before, after, run.subjects)
+        if not found and run.question.assume:
+            found = [usual_target(after.id, run.changefeed)]
         out.risks = _risks(change, found)
         if not after.handle_key and not run.changefeed.get("force-replicate"):
             out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
@@ -255,7 +264,9 @@ class _Part:
             return
         if made.error:
             self._say(STOP, f"TiCDC can't write {sent.id} any more: {made.error}.")
-        verdicts = judge(change, target, made, run.subjects, run.pending) if not made.error else []
+        verdicts = (
+            judge(change, target, made, run.subjects, run.pending, self._assumed(target)) if not made.error else []
+        )
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
@@ -263,8 +274,23 @@ class _Part:
                     STOP,
                     f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
                 )
-        advice = advise(change, target, verdicts, out.risks, run.subjects, run.question.zone)
+
+        def taken(table: Table) -> bool:
+            other = publish(run.changefeed.sent(table), target, run.question.zone)
+            if other.error or other.unsure:
+                return False
+            again = judge(change, target, other, run.subjects, run.pending, self._assumed(target))
+            return all(v.compatible for v in again)
+
+        advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
         out.advice += [a for a in advice if a not in out.advice]
+
+    def _assumed(self, target: Target) -> Published | None:
+        """The schemas before the statement, where they are taken as registered."""
+        before = self.change.before
+        if before is None or not self.run.question.assume:
+            return None
+        return publish(self.run.changefeed.sent(before), target, self.run.question.zone)
 
     def _unregistered(self, sent: Table) -> _Found:
         """No settings, and no subject that holds the table: what could be is shown."""
@@ -279,7 +305,7 @@ class _Part:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
         first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, self.run.subjects, None)
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
         return self.out
 
     def _others(self, sent: Table, known: Sequence[Target]) -> list[SchemaView]:
@@ -300,6 +326,10 @@ class _Part:
             self.out.verdict, self.out.reason = verdict, reason
         elif verdict == self.out.verdict != SAFE:
             self.out.reason += " " + reason
+
+
+def _untried(_: Table) -> bool:
+    return False
 
 
 def _risks(change: TableChange, found: Sequence[Target]) -> list[Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.history.dry_run.changes import TableChange
-from service.history.dry_run.ports import Rehearsal, Subjects
+from service.history.dry_run.ports import Registered, Rehearsal, Subjects
 from service.history.dry_run.publishing import Published, Target
 
 
@@ -31,7 +30,10 @@ class SubjectVerdict:
 
     def form(self) -> dict[str, Any]:
         one = self.rehearsal
-        against = one.newest and {"version": one.newest.version, "id": one.newest.id}
+        against = None
+        if one.newest is not None:
+            assumed = not one.newest.version
+            against = {"version": one.newest.version or None, "id": one.newest.id or None, "assumed": assumed}
         return {
             "subject": self.subject,
             "table": self.table,
@@ -48,9 +50,17 @@ class SubjectVerdict:
 
 
 def judge(
-    change: TableChange, target: Target, made: Published, subjects: Subjects, pending: dict[str, list[str]]
+    change: TableChange,
+    target: Target,
+    made: Published,
+    subjects: Subjects,
+    pending: dict[str, list[str]],
+    assumed: Published | None = None,
 ) -> list[SubjectVerdict]:
-    """Verdicts of key and value subject. pending: schemas that earlier statements may bring in before this one."""
+    """Verdicts of key and value subject. pending: schemas that earlier statements may bring in before this one.
+
+    assumed: taken as registered where nothing is.
+    """
     if target.subjects is None:
         return []
     found = []
@@ -58,6 +68,11 @@ def judge(
         if schema is None:
             continue
         now, between = subjects.rehearse(subject, schema), False
+        known = getattr(assumed, part) if assumed else None
+        if known is not None and now.newest is None and not pending.get(subject):
+            now = subjects.rehearse(subject, schema, [known])
+            same = Registered(subject, 0, 0, known)
+            now = replace(now, newest=same, same=same if schema == known else None)
         waiting = [s for s in pending.get(subject, ()) if s != schema]
         if not now.refusal and waiting:
             later = subjects.rehearse(subject, schema, waiting)
@@ -74,6 +89,9 @@ def _reason(change: TableChange, one: Rehearsal, schema: str, part: str, between
         )
     if one.newest is None:
         return "Nothing is registered under the subject, so there is nothing to break."
+    before = "the schema of the table before the statement"
+    if one.same is not None and not one.same.version:
+        return f"The schema is {before}: nothing new is registered."
     if one.same is not None:
         if one.same.version == one.newest.version:
             return f"The schema is the newest registered one (version {one.same.version}): nothing new is registered."
@@ -82,6 +100,8 @@ def _reason(change: TableChange, one: Rehearsal, schema: str, part: str, between
         )
     if one.level == "NONE":
         return f"The level is NONE: the registry takes any schema, as version {one.newest.version + 1} or later."
+    if not one.newest.version:
+        return f"Compatible under {one.level} with {before}."
     return f"Compatible under {one.level} with version {one.newest.version}, the newest registered one."
 
 
@@ -108,9 +128,13 @@ def refused(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
     words = list(dict.fromkeys(s for s in said if s))
     if not words:
         words = [m for m in one.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
-    version = f"version {one.newest.version}" if one.newest else "the registered versions"
+    version = (
+        f"version {one.newest.version} of the {part} schema"
+        if one.newest and one.newest.version
+        else (f"the {part} schema of the table before the statement")
+    )
     shown = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
-    return f"Not {one.level} compatible with {version} of the {part} schema: {shown}."
+    return f"Not {one.level} compatible with {version}: {shown}."
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
@@ -188,7 +212,3 @@ def _type(change: TableChange, field: str, info: str, forward: bool) -> str:
     if kinds:
         return f"column `{field}`: {who} expects {kinds[1].lower()} and would find {kinds[2].lower()}"
     return f"column `{field}`: {who} could not read it ({info})"
-
-
-def texts(schemas: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(schemas))
