@@ -5,12 +5,14 @@ from __future__ import annotations
 import typer
 
 from service.commands.check_ddl import check_ddl
+from service.commands.doctor import doctor
 from service.commands.history import history
 from service.commands.serve import serve
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
 app.command("check-ddl")(check_ddl)
+app.command()(doctor)
 app.add_typer(history, name="history")
 
 
