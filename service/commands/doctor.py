@@ -26,6 +26,9 @@ SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
 Config = Annotated[str | None, typer.Option(help="Its configuration file (TOML, or JSON of cdc cli).")]
 Service = Annotated[str | None, typer.Option(help="URL of a registry: levels and modes of the subjects are looked at.")]
 TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if it is known and given to readers.")]
+FailOn = Annotated[
+    Literal["error", "warning", "info"], typer.Option(help="How grave a finding has to be for exit code 1.")
+]
 Shown = Annotated[
     Literal["text", "json", "github"], typer.Option("--format", help="text, json, or github: annotations.")
 ]
@@ -37,11 +40,12 @@ def doctor(
     service: Service = None,
     time_zone: TimeZone = "",
     format_: Shown = "text",
+    fail_on: FailOn = "warning",
 ) -> None:
     """Read a changefeed's settings and say what will be lost or break.
 
     error: TiCDC refuses it or stops, or values change unseen. warning: something is lost, or readers must know it.
-    info: good to know. Exit code 0: no error and no warning. 1: there is one. 2: the settings can't be read.
+    info: good to know. Exit code 0: no error, no warning. 1: there is one (--fail-on). 2: settings that can't be read.
 
     Try it:  python -m service doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
@@ -55,7 +59,7 @@ def doctor(
     found = examine(patient)
     for line in _SHOW[format_](found, patient, config or ""):
         print(line)
-    raise typer.Exit(exit_code(found))
+    raise typer.Exit(exit_code(found, fail_on))
 
 
 def _asked(remote: Remote, feed: Changefeed) -> Patient:

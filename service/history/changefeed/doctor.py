@@ -57,6 +57,6 @@ def _of_settings(patient: Patient) -> Iterator[Finding]:
         yield Finding(kind, problem.severity, problem.text, fix, source)
 
 
-def exit_code(findings: list[Finding]) -> int:
-    """1 for any error or warning, else 0."""
-    return int(any(f.severity != "info" for f in findings))
+def exit_code(findings: list[Finding], threshold: Severity = "warning") -> int:
+    """1 for any finding as grave as the threshold, else 0."""
+    return int(any(ORDER.index(f.severity) <= ORDER.index(threshold) for f in findings))
