@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 from service.history.dry_run import render
 from service.history.model import Batch, DdlRecord
 from service.store import open_store
 from service.store.history import HistoryStore
 from service.testing import running_service
-from tests.service.support import GOLDEN, Client, environment
+from tests.service.support import GOLDEN, Client, command
 
 ORDERS = "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, PRIMARY KEY (`id`))"
 SHOWN = {"verdict", "statement", "before", "after", "subjects", "risks", "advice"}
@@ -27,11 +26,8 @@ URI = "kafka://k/t?protocol=avro&schema-registry=http://r&enable-tidb-extension=
 CONFIG = "[[sink.dispatchers]]\nmatcher=['*.*']\ntopic='tidb_{schema}_{table}'\n"
 
 
-def run(*arguments: str, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "check-ddl", *arguments]
-    return subprocess.run(
-        command, cwd=cwd, env=environment(**variables), input=stdin, capture_output=True, text=True, timeout=60
-    )
+def run(*arguments: str, cwd: Path, stdin: str = "", **variables: str) -> Result:
+    return command("check-ddl", *arguments, cwd=cwd, stdin=stdin, **variables)
 
 
 @pytest.fixture
@@ -50,7 +46,7 @@ def ddl(tmp_path: Path) -> Path:
 )  # fmt: skip
 def test_exit_codes(ddl: Path, sql: str, code: int) -> None:
     done = run("--db", "shop", "--ddl", ddl.name, "--format", "json", sql, cwd=ddl.parent)
-    assert (done.returncode, done.stderr) == (code, "")
+    assert (done.exit_code, done.stderr) == (code, "")
     form = json.loads(done.stdout)
     assert form.keys() >= SHOWN
     assert {0: "safe", 1: "would stop", 3: "cannot judge"}[code] == form["verdict"]
@@ -77,7 +73,7 @@ def test_exit_codes(ddl: Path, sql: str, code: int) -> None:
 )
 def test_it_can_not_start(ddl: Path, arguments: tuple[str, ...], message: str) -> None:
     done = run("--db", "shop", *arguments, cwd=ddl.parent)
-    assert done.returncode == 2, done.stdout
+    assert done.exit_code == 2, done.stdout
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert "geheim" not in done.stderr
@@ -87,7 +83,7 @@ def test_it_can_not_start(ddl: Path, arguments: tuple[str, ...], message: str) -
 def test_standard_input_files_and_github(ddl: Path) -> None:
     text = f"-- first\n{GOOD};\n\n{BAD.replace(' c ', ' d ')};\n"
     done = run("--db", "shop", "--ddl", ddl.name, "-", cwd=ddl.parent, stdin=text)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "WOULD STOP" in done.stdout
     (ddl.parent / "m.sql").write_text(text)
     summary = ddl.parent / "summary.md"
@@ -110,11 +106,11 @@ def test_golden_metas_stand_in_for_history_and_registry(tmp_path: Path) -> None:
     common = ("--db", "test", "--ddl", str(META), "--schemas", str(META), "--at", str(at), "--format", "json")
     done = run(*common, "ALTER TABLE evo ADD n INT NOT NULL", cwd=tmp_path)
     form = json.loads(done.stdout)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     value = next(s for s in form["subjects"] if s["part"] == "value")
     assert (value["subject"], value["against"]["version"], value["against"]["id"]) == ("tidb_test_evo-value", 6, 7)
     done = run(*common, "--compatibility", "NONE", "ALTER TABLE evo ADD n INT NOT NULL", cwd=tmp_path)
-    assert done.returncode == 0
+    assert done.exit_code == 0
 
 
 # ---- a service, and its store
@@ -189,7 +185,7 @@ def test_the_command_asks_a_service_or_its_store(served: Client, store: str, tmp
     settings = ("--sink-uri", URI, "--config", "cf.toml", "--format", "json")
     by_service = run("--db", "shop", "--service", served.url, *settings, GOOD, cwd=tmp_path)
     by_store = run("--db", "shop", "--store", store, *settings, GOOD, cwd=tmp_path)
-    assert (by_service.returncode, by_store.returncode) == (0, 0), by_service.stderr + by_store.stderr
+    assert (by_service.exit_code, by_store.exit_code) == (0, 0), by_service.stderr + by_store.stderr
     assert json.loads(by_service.stdout) == json.loads(by_store.stdout)
     assert "late" in by_service.stdout
     assert os.path.getsize(tmp_path / "registry.db") > 0

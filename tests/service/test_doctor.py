@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ from service.history.changefeed.rules import RULES
 from service.history.changefeed.settings import Changefeed
 from service.history.changefeed.tables import PatternError, TableFilter
 from service.history.changefeed.topics import expression_error, topic_name
-from tests.service.support import Client, environment
+from tests.service.support import Client, command
 
 Case = tuple[str, str]
 R = "&schema-registry=http://r:8081"
@@ -370,20 +369,19 @@ def test_hostile_settings_are_answers_or_usage_errors(query: str, config: str) -
 
 
 # ---- the command
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "doctor", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=60)
+def run(*arguments: str, cwd: Path) -> Result:
+    return command("doctor", *arguments, cwd=cwd)
 
 
 def test_the_command_in_every_format(tmp_path: Path) -> None:
     (tmp_path / "cf.toml").write_text("force-replicate = true")
     uri = "kafka://k/t?protocol=avro"
     done = run("--sink-uri", uri, "--config", "cf.toml", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.exit_code, done.stderr) == (1, "")
     assert "ERROR force-replicate-refused" in done.stdout
     done = run("--sink-uri", uri, "--format", "json", cwd=tmp_path)
     found = json.loads(done.stdout)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert not found["healthy"]
     assert all(f.keys() == {"id", "severity", "text", "fix", "source"} for f in found["findings"])
     done = run("--sink-uri", uri, "--config", "cf.toml", "--format", "github", cwd=tmp_path)
@@ -396,7 +394,7 @@ def test_the_command_in_every_format(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_command_can_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "can't start" in done.stderr
     assert "Traceback" not in done.stderr
 
