@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from typer.testing import Result
 
 from service.history.dry_run import render
 from service.history.model import Batch, DdlRecord

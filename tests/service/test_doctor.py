@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import Result
 
 from schemas.errors import SetupError
 from schemas.table import TableId
@@ -400,7 +399,7 @@ def test_the_command_can_not_start(tmp_path: Path, arguments: tuple[str, ...]) -
 
 
 @pytest.fixture
-def registered(client: Client) -> Iterator[Client]:
+def registered(client: Client) -> Client:
     client.register("tidb_shop_orders-value", '"int"')
     client.level("FULL", "tidb_shop_orders-value")
     client.send("PUT", "/mode/tidb_shop_orders-value", {"mode": "READONLY"})
