@@ -6,9 +6,11 @@ import typer
 
 from service.commands.history import history
 from service.commands.serve import serve
+from service.commands.track import track
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(track)
 app.add_typer(history, name="history")
 
 

@@ -72,5 +72,5 @@ class HistoryWriter(Protocol):
     def places(self, changefeed: str) -> dict[Place, tuple[int | None, int | None]]:
         """Where to read on, and the watermark, of each partition that was ever read."""
 
-    def rebuild(self, changefeed: str | None = None, *, everything: bool = False) -> Rebuilt:
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
         """Apply again the events that failed, and what depends on them; or make all versions anew."""

@@ -55,7 +55,10 @@ class HistoryStore(Writing):
         before = END if ts is None else Position(ts, LAST_ORDINAL if inclusive else 0)
         with self._reading(changefeed) as (queries, _, feed):
             row = queries.name(key_of((db, table)), before)
-            return None if row is None else _version(queries, row, feed.zone, queries.next_ts(row))
+            if row is None:
+                return None
+            following = queries.following(key_of((db, table)), row.position)
+            return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
 
     def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, feed):

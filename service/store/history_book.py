@@ -98,6 +98,10 @@ class HistoryBook:
             self._heads.named[db] = found
         return found
 
+    def following(self, key: Key, after: Position) -> NameRow | None:
+        self.flush()
+        return self.queries.following(key, after)
+
     def table(self, form: bytes, id_: TableId) -> Table:
         return self._tables.get(form, id_) or self._loaded(form, id_)
 

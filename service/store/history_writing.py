@@ -141,7 +141,7 @@ def _seal(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> None:
     """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
     waiting = []
     for record in sorted(records, key=lambda r: r.position):
-        sealed = record.unsealed_source or record.kind == "snapshot" or not record.format
+        sealed = record.unsealed_source or not record.format
         if not sealed and record.commit_ts > taken.sealed_ts:
             waiting.append(record)
             continue
