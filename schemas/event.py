@@ -107,8 +107,8 @@ class DdlEvent:
 class Bootstrap(DdlEvent):
     """A table as a changefeed starts to send it (Simple's BOOTSTRAP): its columns, and no statement (query is "").
 
-    schema: the table; schema_version: what rows call it by; commit_ts: of the DDL message that told this version, if one
-    did. Other formats have nothing like it: it is not written.
+    schema: the table; schema_version: what rows call it by; commit_ts: of the DDL message that told this version, if
+    one did. Other formats have nothing like it: it is not written.
     """
 
     schema_version: int = 0
