@@ -72,14 +72,10 @@ class HistoryStore(Writing):
             ]
 
     def tables(
-        self,
-        changefeed: str | None = None,
-        db: str | None = None,
-        after: tuple[str, str] | None = None,
-        limit: int = 1000,
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
     ) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, _feed):
-            return [_bare(row) for row in queries.newest_names(db, after and key_of(after), limit)]
+            return [_bare(row) for row in queries.newest_names(db, offset, limit)]
 
     # ---- events
     def ddl(
@@ -193,8 +189,9 @@ def _chosen(connection: Connection, name: str | None) -> tuple[int, Changefeed]:
 
 
 def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> VersionRow:
+    form = row.form.hex() if row.form else ""
     return VersionRow(
-        row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, None, to_ts
+        row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, to_ts, form
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
 from schemas.table import Table, TableId
 from service.history import forms
-from service.history.model import FIRST, DatabaseRow, DdlRecord, Drift, Position, State
+from service.history.model import END, FIRST, DatabaseRow, DdlRecord, Drift, Position, State
 from service.history.rows import ALL, Key, NameRow, key_of
 from service.store import history_tables as sql
 
@@ -138,17 +138,14 @@ class Queries:
         found = self.connection.execute(query.limit(1)).first()
         return None if found is None else name_row(found)
 
-    def newest_names(self, db: str | None, following: Key | None, limit: int) -> list[NameRow]:
-        """The newest row of each name, in order, at most `limit`."""
+    def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
+        """The newest row of each name, in the order of the names."""
         c = sql.names.c
         query = select(c.db_key, c.table_key).where(c.changefeed == self._changefeed).distinct()
         if db is not None:
             query = query.where(c.db_key == db.lower())
-        if following is not None:
-            beyond = and_(c.db_key == following[0], c.table_key > following[1])
-            query = query.where(or_(c.db_key > following[0], beyond))
-        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).limit(limit)).all()
-        found = (self.name((one.db_key, one.table_key), Position((1 << 63) - 1, 0)) for one in keys)
+        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit)).all()
+        found = (self.name((one.db_key, one.table_key), END) for one in keys)
         return [row for row in found if row is not None]
 
     # ---- forms

@@ -8,11 +8,12 @@ from typing import Final
 
 from schemas.errors import BridgeError
 from service.history.model import DEFAULT_CHANGEFEED
+from service.history.ports import History
 from service.registry.ports import Store
 from service.tracker.config import Tracked
 from service.tracker.progress import Progress
 from service.tracker.schemas import ClaimFolder, OwnSchemas
-from service.tracker.tracker import Following, History, Tracker
+from service.tracker.tracker import Following, Tracker
 
 _LOG = logging.getLogger("service")
 _FIRST_PAUSE: Final = 1.0

@@ -6,22 +6,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from schemas.event import tso_physical_ms
 from schemas.options import Options
 from schemas.ports import ClaimChecks, SchemaSource
 from schemas.wire.base import Context
 from service.history.model import Batch
-from service.history.ports import HistoryReader, HistoryWriter
+from service.history.ports import History
 from service.tracker.observing import Observer
 from service.tracker.progress import Progress
 from service.tracker.reader import Reader
 from service.tracker.sources import Source
-
-
-class History(HistoryReader, HistoryWriter, Protocol):
-    """Both halves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,129 @@
+"""What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from itertools import product
+from threading import Lock
+from typing import Any, Final
+
+from schemas.ddl.show_create import show_create
+from schemas.errors import WireError
+from schemas.options import Options
+from schemas.publish import avro, debezium, spark
+from schemas.table import Table
+from service.history.replay import table_form
+
+Json = dict[str, Any]
+_DECIMAL: Final = ("precise", "string")
+_BIGINT: Final = ("long", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How a changefeed writes Avro: avro-decimal-handling-mode, avro-bigint-unsigned-handling-mode, tidb-extension."""
+
+    decimal: str
+    bigint: str
+    extension: bool
+
+    def options(self) -> Options:
+        return Options(
+            avro_decimal_handling_mode=self.decimal,
+            avro_bigint_unsigned_handling_mode=self.bigint,
+            enable_tidb_extension=self.extension,
+        )
+
+    def shown(self) -> Json:
+        return {"decimal": self.decimal, "bigint_unsigned": self.bigint, "extension": self.extension}
+
+
+MODES: Final = tuple(Mode(*of) for of in product(_DECIMAL, _BIGINT, (False, True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema that TiCDC registers: text is None where it can't be said what it is, and `problem` says why."""
+
+    part: str
+    mode: Mode
+    text: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Everything of one table. `body` is the JSON that `/history/…/at/…` shows of it."""
+
+    schemas: tuple[Schema, ...]
+    body: Json
+
+
+def derive(table: Table) -> Derived:
+    """Nothing is raised: what can't be derived says why."""
+    schemas: list[Schema] = []
+    shown: list[Json] = []
+    for mode in MODES:
+        options = mode.options()
+        both = [_schema("value", mode, table, options), _schema("key", mode, table, options)]
+        line = mode.shown()
+        for one in both:
+            line[one.part] = one.text
+            if one.problem:
+                line[f"{one.part}_problem"] = one.problem
+        schemas += both
+        shown.append(line)
+    body = {
+        "table": table_form(table),
+        "show_create": show_create(table),
+        "avro": shown,
+        "debezium": _debezium(table),
+        "spark": {"ddl": spark.ddl(table), "struct": spark.struct(table)},
+    }
+    return Derived(tuple(schemas), body)
+
+
+def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
+    try:
+        if part == "value":
+            return Schema(part, mode, avro.value_schema(table, options))
+        text = avro.key_schema(table, options)
+        return Schema(part, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
+    except (WireError, ValueError, ArithmeticError) as error:
+        return Schema(part, mode, None, error.detail if isinstance(error, WireError) else str(error))
+
+
+def _debezium(table: Table) -> Json:
+    """The Connect schemas that TiCDC's Debezium messages carry."""
+    options = Options()
+    try:
+        key = json.loads(debezium.key_schema(table, options, options.cluster_id))
+        return {"key": key, "value": json.loads(debezium.value_schema(table, options, options.cluster_id, None))}
+    except (WireError, ValueError, ArithmeticError) as error:
+        problem = error.detail if isinstance(error, WireError) else str(error)
+        return {"key": None, "value": None, "problem": problem}
+
+
+class Derivations:
+    """The least recently used are dropped first."""
+
+    def __init__(self, most: int = 400) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[object, ...], Derived] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, table: Table, key: tuple[object, ...]) -> Derived:
+        """key: equal for equal tables."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        found = derive(table)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found
