@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from threading import Lock
@@ -14,10 +15,13 @@ from schemas.errors import WireError
 from schemas.options import Options
 from schemas.publish import avro, debezium, spark
 from schemas.table import Table
+from schemas.types import Kind
 from service.history.replay import table_form
+from service.history.snapshots import as_avro_sees
 
 Json = dict[str, Any]
 _DECIMAL: Final = ("precise", "string")
+_SPARK_TEXTS: Final = ("text", "blob", "datetime", "timestamp", "time")  # the same in Spark, whatever their lengths
 _BIGINT: Final = ("long", "string")
 
 
@@ -29,11 +33,13 @@ class Mode:
     bigint: str
     extension: bool
 
-    def options(self) -> Options:
+    def options(self, keyspace: str = "default", **more: Any) -> Options:
         return Options(
             avro_decimal_handling_mode=self.decimal,
             avro_bigint_unsigned_handling_mode=self.bigint,
             enable_tidb_extension=self.extension,
+            keyspace=keyspace,
+            **more,
         )
 
     def shown(self) -> Json:
@@ -61,13 +67,14 @@ class Derived:
     body: Json
 
 
-def derive(table: Table) -> Derived:
-    """Nothing is raised: what can't be derived says why."""
+def derive(table: Table, keyspace: str = "default") -> Derived:
+    """Nothing is raised: what can't be derived says why. keyspace: the changefeed's, the first part of namespaces."""
     schemas: list[Schema] = []
     shown: list[Json] = []
+    seen = as_avro_sees(table)
     for mode in MODES:
-        options = mode.options()
-        both = [_schema("value", mode, table, options), _schema("key", mode, table, options)]
+        options = mode.options(keyspace)
+        both = [_schema("value", mode, seen, options), _schema("key", mode, seen, options)]
         line = mode.shown()
         for one in both:
             line[one.part] = one.text
@@ -80,9 +87,20 @@ def derive(table: Table) -> Derived:
         "show_create": show_create(table),
         "avro": shown,
         "debezium": _debezium(table),
-        "spark": {"ddl": spark.ddl(table), "struct": spark.struct(table)},
+        "spark": _spark(table),
     }
     return Derived(tuple(schemas), body)
+
+
+def rarer(table: Table, keyspace: str) -> Iterator[str]:
+    """The value schemas of avro-include-before-value, and of row checksums, where they can be derived."""
+    seen = as_avro_sees(table)
+    for mode, before, checksum in product(MODES, (False, True), (False, True)):
+        if before or checksum:
+            options = mode.options(keyspace, avro_include_before_value=before, enable_row_checksum=checksum)
+            text = _schema("value", mode, seen, options).text
+            if text is not None:
+                yield text
 
 
 def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
@@ -95,9 +113,19 @@ def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
         return Schema(part, mode, None, error.detail if isinstance(error, WireError) else str(error))
 
 
+def _spark(table: Table) -> Json:
+    vague = next((c for c in table.columns if c.vague and c.type.name not in _SPARK_TEXTS), None)
+    if vague is not None:
+        return {"ddl": None, "struct": None, "problem": f"column {vague.name} may be {vague.vague}"}
+    return {"ddl": spark.ddl(table), "struct": spark.struct(table)}
+
+
 def _debezium(table: Table) -> Json:
     """The Connect schemas that TiCDC's Debezium messages carry."""
     options = Options()
+    vague = next((c for c in table.columns if c.vague), None)
+    if vague is not None:
+        return {"key": None, "value": None, "problem": f"column {vague.name} may be {vague.vague}"}
     try:
         key = json.loads(debezium.key_schema(table, options, options.cluster_id))
         return {"key": key, "value": json.loads(debezium.value_schema(table, options, options.cluster_id, None))}
@@ -114,14 +142,16 @@ class Derivations:
         self._kept: OrderedDict[tuple[object, ...], Derived] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, table: Table, key: tuple[object, ...]) -> Derived:
-        """key: equal for equal tables."""
+    def of(self, table: Table, form: str, keyspace: str = "default") -> Derived:
+        """form: `VersionRow.form`."""
+        zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
+        key = (form, table.id, keyspace, zoned)
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-        found = derive(table)
+        found = derive(table, keyspace)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > self._most:

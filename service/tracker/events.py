@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schemas.codec.table_changes import table_after
 from schemas.ddl.lexer import WIRE, mode_of
 from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
-from schemas.table import TableId
+from service.history.described import table_after_event
 from service.history.model import DdlRecord
 
-_NO_CLOCK = "Debezium's tableChanges do not tell some of its defaults"
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""
 
@@ -44,10 +42,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
         raise NotUsable("DDL without commit_ts")
     if not event.query.strip():
         raise NotUsable("DDL without a statement")
-    carried, partial = event.schema, ""
-    if carried is None and "tableChanges" in event.extra:
-        carried = table_after(event.extra["tableChanges"], TableId(event.db, event.table))
-        partial = _NO_CLOCK if carried and any(c.vague for c in carried.columns) else ""
+    carried, partial = table_after_event(event) or (None, "")
     mode = "wire" if mode_of(event.format) is WIRE else "typed"
     return DdlRecord(
         changefeed, _tso(commit_ts), db, table, clean(event.query), ddl_type=event.ddl_type, mode=mode, carried=carried,
