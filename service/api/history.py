@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
+from schemas.ddl.versions import in_utc
 from schemas.errors import DdlError, RegistryError
 from service.api import history_shapes as shapes
 from service.api.bodies import limited, parse
@@ -120,7 +121,12 @@ def _links(call: Call, row: VersionRow) -> dict[str, Any]:
 
 def _derived(call: Call, row: VersionRow) -> Derived:
     assert row.table is not None
-    return call.services.derivations.of(row.table, row.form, call.text("keyspace") or "default")
+    zone, table = call.text("ddl_time_zone"), row.table
+    try:
+        table = in_utc(table, zone) if zone else table
+    except DdlError as error:
+        raise RegistryError("UNPROCESSABLE", details=error.detail) from error
+    return call.services.derivations.of(table, row.form, call.text("keyspace") or "default")
 
 
 @router.get("/{db}/{table}/at/{when}")

@@ -53,14 +53,14 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("get", "/history/tables"): ("changefeed", "db", *_PAGE),
     ("get", "/history/ddl"): ("changefeed", "from", "to", "db", "table", *_PAGE),
     ("get", "/history/drift"): ("changefeed", "registry", *_PAGE),
-    ("get", "/history/{db}/{table}/versions"): ("changefeed", "keyspace", *_PAGE),
-    ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "inclusive"),
+    ("get", "/history/{db}/{table}/versions"): ("changefeed", "keyspace", "ddl_time_zone", *_PAGE),
+    ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "ddl_time_zone", "inclusive"),
 }
 _NUMBERS: Final = frozenset({*_PAGE, "id"})
 _TEXTS: Final = frozenset(
     {"subjectPrefix", "contextPrefix", "subject", "ruleType", "format", "referenceFormat", "findTags", "key", "value"}
     | {"version", "guid", "context", "namespace", "name"}
-    | {"changefeed", "keyspace", "db", "table", "when", "from", "to"}
+    | {"changefeed", "keyspace", "ddl_time_zone", "db", "table", "when", "from", "to"}
 )
 
 _TEXT: Final[Json] = {"type": ["string", "null"]}

@@ -110,7 +110,8 @@ def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
         text = avro.key_schema(table, options)
         return Schema(part, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
     except (WireError, ValueError, ArithmeticError) as error:
-        return Schema(part, mode, None, error.detail if isinstance(error, WireError) else str(error))
+        problem = error.detail if isinstance(error, WireError) else str(error)
+        return Schema(part, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
 
 
 def _spark(table: Table) -> Json:
@@ -126,6 +127,10 @@ def _debezium(table: Table) -> Json:
     vague = next((c for c in table.columns if c.vague), None)
     if vague is not None:
         return {"key": None, "value": None, "problem": f"column {vague.name} may be {vague.vague}"}
+    unzoned = next((c.name for c in table.columns if c.default_unzoned), None)
+    if unzoned is not None:
+        problem = f"column {unzoned}: the zone of its TIMESTAMP default is not known; say it with ddl_time_zone"
+        return {"key": None, "value": None, "problem": problem}
     try:
         key = json.loads(debezium.key_schema(table, options, options.cluster_id))
         return {"key": key, "value": json.loads(debezium.value_schema(table, options, options.cluster_id, None))}

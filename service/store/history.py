@@ -63,11 +63,11 @@ class HistoryStore(Writing):
     def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, feed):
             rows = queries.history_of(key_of((db, table)))
-            following = [row.position.commit_ts for row in rows[1:]]
+            following: list[int | None] = [*(row.position.commit_ts for row in rows[1:]), *([None] if rows else [])]
             # Of several rows at one commit_ts only the last one ever counts.
             return [
                 _version(queries, row, feed.zone, to)
-                for row, to in zip(rows, [*following, None], strict=True)
+                for row, to in zip(rows, following, strict=True)
                 if to != row.position.commit_ts
             ]
 
