@@ -87,6 +87,16 @@ def track(
     raise typer.Exit(code)
 
 
+def with_end(arguments: list[str]) -> list[str]:
+    """Arguments in which `--until-resolved` without a value has the value `end`."""
+    found = []
+    for one, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+        found.append(one)
+        if one == "--until-resolved" and following.startswith("-"):
+            found.append(_END)
+    return found
+
+
 def _until(text: str | None) -> int | None:
     """0 stands for all that was there at the start."""
     if text is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
@@ -10,6 +11,7 @@ from schemas.ddl.apply import apply
 from schemas.ddl.catalog import Catalog, Database, Names, Relation
 from schemas.ddl.statements import (
     AlterTable,
+    CreateDatabase,
     CreateTable,
     DropDatabase,
     DropTables,
@@ -130,6 +132,11 @@ class Step:
         before = catalog(self.rows, self.position)
         if isinstance(statement, CreateTable):
             before = self._forgotten(before, statement)
+        elif (
+            isinstance(statement, CreateDatabase) and self.rows.database(statement.name.lower(), self.position) is None
+        ):
+            # It may be known by tables that were shown; what it is itself, is told only now.
+            before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
         moved = self._moved(statement)
         for key, tables, relations, dropped in self._changed(after):
