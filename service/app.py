@@ -15,6 +15,7 @@ from service.api import (
     dry_run,
     errors,
     health,
+    history,
     metrics,
     mode,
     openapi,
@@ -30,9 +31,13 @@ from service.settings import STRICT, Settings
 from service.store import open_store
 from service.store.history import HistoryStore
 from service.subject_checks import RegistrySubjects
+from service.tracker.config import tracked
+from service.tracker.metrics import TrackerMetrics
+from service.tracker.running import Trackers
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, dry_run)
+    part.router
+    for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history, dry_run)
 )
 
 
@@ -42,20 +47,26 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
 
+    histories = HistoryStore(store)
+    trackers = Trackers(tracked(settings.track) if settings.track else [], histories, store)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        trackers.start()
         yield
+        trackers.stop()
         store.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(
-        registry, settings.profile, settings.max_body_bytes, HistoryStore(store), RegistrySubjects(registry)
+        registry, settings.profile, settings.max_body_bytes, histories, RegistrySubjects(registry)
     )
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
+    app.state.metrics.collectors.register(TrackerMetrics(histories, trackers))
     app.add_middleware(RawPaths)
     return app
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
 from service.commands.check_ddl import check_ddl
 from service.commands.doctor import doctor
 from service.commands.history import history
 from service.commands.serve import serve
+from service.commands.track import track, with_end
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
 app.command("check-ddl")(check_ddl)
 app.command()(doctor)
+app.command()(track)
 app.add_typer(history, name="history")
 
 
@@ -22,4 +26,4 @@ def commands() -> None:
 
 
 def main() -> None:
-    app(prog_name="python -m service")
+    app(with_end(sys.argv[1:]), prog_name="python -m service")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 
+from service.history.derive import Derivations
 from service.history.dry_run.ports import Subjects
-from service.history.ports import HistoryReader
+from service.history.ports import History
 from service.registry.core import Registry
 
 
@@ -18,8 +19,9 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
-    history: HistoryReader
+    history: History
     subjects: Subjects
+    derivations: Derivations = field(default_factory=Derivations)
 
 
 def services(request: Request) -> Services:

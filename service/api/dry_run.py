@@ -36,6 +36,8 @@ SETTINGS: Final[dict[str, Reader]] = {
 def _settings(value: Any) -> dict[str, Any]:
     if value is None:
         return {}
+    if isinstance(value, str):
+        return {"name": value}
     if not isinstance(value, dict):
         raise mismatch("Changefeed", value)
     return {name: reader(value[name]) or "" for name, reader in SETTINGS.items() if name in value}

@@ -85,14 +85,18 @@ def _asked(remote: Remote, feed: Changefeed) -> Patient:
 
 def _tables(remote: Remote) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
-    try:
-        found = remote.get("/history/tables")
-    except SetupError:
-        return
-    rows = found.get("tables", ()) if isinstance(found, dict) else found
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("db"), str) and isinstance(row.get("table"), str):
-            yield TableId(row["db"], row["table"])
+    offset: int | None = 0
+    while offset is not None:
+        try:
+            page = remote.get(f"/history/tables?offset={offset}")
+        except SetupError:
+            return
+        rows = page.get("tables") if isinstance(page, dict) else None
+        following = page.get("next_offset") if rows else None
+        offset = following if isinstance(following, int) and following > offset else None
+        for row in rows or ():
+            if isinstance(row, dict) and isinstance(row.get("db"), str) and isinstance(row.get("table"), str):
+                yield TableId(row["db"], row["table"])
 
 
 # ---- how it is shown

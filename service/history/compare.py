@@ -9,6 +9,7 @@ from schemas.types import Kind
 
 _MOST_TOLD = 8
 _SIZED = (Kind.DECIMAL, Kind.BIT)
+_SIGN_NOT_TOLD = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
@@ -41,7 +42,7 @@ def column_difference(known: Column, told: Column) -> Iterable[str]:
     if known.type is not told.type:
         yield f"type {told.type.name}, the history says {known.type.name}"
         return
-    if known.unsigned != told.unsigned and known.type.kind not in (Kind.BIT, Kind.YEAR):
+    if known.unsigned != told.unsigned and known.type.kind not in _SIGN_NOT_TOLD:
         yield f"{'' if told.unsigned else 'not '}unsigned, against the history"
     if known.type.kind in _SIZED and told.length is not None and known.length != told.length:
         yield f"length {told.length}, the history says {known.length}"

@@ -100,8 +100,8 @@ class VersionRow:
 
     table_id: of the logical table (a UUID): RENAME keeps it, DROP ends it, RECOVER brings it back. table: None unless
     KNOWN or PARTIAL; for GONE the table that was. since: the commit_ts from which it is in its state. ddl: seq of the
-    event that made it. to_ts: the commit_ts of the next version, None for the newest. dropped: what RECOVER TABLE would
-    bring back under this name, as (table_id, table).
+    event that made it. to_ts: the commit_ts of the next version, None for the newest. form: equal for
+    tables that differ in nothing but their names.
     """
 
     id: TableId
@@ -113,8 +113,8 @@ class VersionRow:
     reason: str = ""
     ddl: int = 0
     relation: str = ""
-    dropped: tuple[str, Table] | None = None
     to_ts: int | None = None
+    form: str = ""
 
     @property
     def from_ts(self) -> int:

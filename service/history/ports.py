@@ -36,13 +36,9 @@ class HistoryReader(Protocol):
         """All versions of a name, oldest first; with `to_ts`."""
 
     def tables(
-        self,
-        changefeed: str | None = None,
-        db: str | None = None,
-        after: tuple[str, str] | None = None,
-        limit: int = 1000,
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
     ) -> list[VersionRow]:
-        """The newest version of each name, by name (lower case), from the one after `after` on; without bodies."""
+        """The newest version of each name, by name in lower case; without their tables."""
 
     def ddl(
         self,
@@ -59,18 +55,35 @@ class HistoryReader(Protocol):
     def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
         """What contradicts the history, oldest first."""
 
+    def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
+        """Events by their seq."""
 
-class HistoryWriter(Protocol):
-    """Changes to histories; each call is one transaction, and is done entirely or not at all."""
+    def pending_for(self, changefeed: str | None, db: str, table: str, ts: int | None) -> int:
+        """How many events of a table with commit_ts <= ts are not sealed yet."""
 
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None) -> Taken:
-        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `Changefeed`.
+    def fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
+        """Version's commit_ts → how many rows were seen that fit it."""
 
-        SetupError TRACKED_TWICE where somebody else has read on in the meantime.
-        """
+    def numbers(self) -> dict[str, dict[str, int]]:
+        """Changefeed → state of its events → how many; its drift records are under "drift"."""
 
     def places(self, changefeed: str) -> dict[Place, tuple[int | None, int | None]]:
         """Where to read on, and the watermark, of each partition that was ever read."""
 
-    def rebuild(self, changefeed: str | None = None, *, everything: bool = False) -> Rebuilt:
+
+class HistoryWriter(Protocol):
+    """Changes to histories; each call is one transaction, and is done entirely or not at all."""
+
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
+        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `Changefeed`.
+
+        strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
+        TRACKED_TWICE where somebody else has read on in the meantime.
+        """
+
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
         """Apply again the events that failed, and what depends on them; or make all versions anew."""
+
+
+class History(HistoryReader, HistoryWriter, Protocol):
+    """Both halves."""

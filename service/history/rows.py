@@ -62,6 +62,9 @@ class Rows(Protocol):
     def any_name(self, db: str, before: Position) -> NameRow | None:
         """One of `names`, if there are any."""
 
+    def following(self, key: Key, after: Position) -> NameRow | None:
+        """What a name becomes next after a position."""
+
     def table(self, form: bytes, id_: TableId) -> Table:
         """A form as a table of this name."""
 

@@ -55,28 +55,27 @@ class HistoryStore(Writing):
         before = END if ts is None else Position(ts, LAST_ORDINAL if inclusive else 0)
         with self._reading(changefeed) as (queries, _, feed):
             row = queries.name(key_of((db, table)), before)
-            return None if row is None else _version(queries, row, feed.zone, queries.next_ts(row))
+            if row is None:
+                return None
+            following = queries.following(key_of((db, table)), row.position)
+            return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
 
     def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, feed):
             rows = queries.history_of(key_of((db, table)))
-            following = [row.position.commit_ts for row in rows[1:]]
+            following: list[int | None] = [*(row.position.commit_ts for row in rows[1:]), *([None] if rows else [])]
             # Of several rows at one commit_ts only the last one ever counts.
             return [
                 _version(queries, row, feed.zone, to)
-                for row, to in zip(rows, [*following, None], strict=True)
+                for row, to in zip(rows, following, strict=True)
                 if to != row.position.commit_ts
             ]
 
     def tables(
-        self,
-        changefeed: str | None = None,
-        db: str | None = None,
-        after: tuple[str, str] | None = None,
-        limit: int = 1000,
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
     ) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, _feed):
-            return [_bare(row) for row in queries.newest_names(db, after and key_of(after), limit)]
+            return [_bare(row) for row in queries.newest_names(db, offset, limit)]
 
     # ---- events
     def ddl(
@@ -190,8 +189,9 @@ def _chosen(connection: Connection, name: str | None) -> tuple[int, Changefeed]:
 
 
 def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> VersionRow:
+    form = row.form.hex() if row.form else ""
     return VersionRow(
-        row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, None, to_ts
+        row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, to_ts, form
     )
 
 

@@ -37,6 +37,8 @@ class Heads:
     pending: list[DdlRecord] | None = None
     forms: set[bytes] = field(default_factory=set)
     seq: int = 0
+    complete: bool = False
+    """Every name there is is in `names`: the history was empty when they began to be kept."""
 
     def clear(self) -> None:
         self.names.clear()
@@ -44,6 +46,7 @@ class Heads:
         self.named.clear()
         self.forms.clear()
         self.newest = self.pending = None
+        self.complete = False
 
 
 class HistoryBook:
@@ -63,6 +66,8 @@ class HistoryBook:
     def name(self, key: Key, before: Position) -> NameRow | None:
         heads = self._heads.names
         if key not in heads:
+            if self._heads.complete:
+                return None
             if key in self._unwritten:
                 self.flush()
             heads[key] = self.queries.name(key, END)
@@ -97,6 +102,10 @@ class HistoryBook:
         if found is not None:
             self._heads.named[db] = found
         return found
+
+    def following(self, key: Key, after: Position) -> NameRow | None:
+        self.flush()
+        return self.queries.following(key, after)
 
     def table(self, form: bytes, id_: TableId) -> Table:
         return self._tables.get(form, id_) or self._loaded(form, id_)
@@ -155,12 +164,13 @@ class HistoryBook:
 
     def _remember(self, heads: dict[Any, Any], key: Any, row: NameRow | DatabaseRow) -> None:
         self._unwritten.add(key)
-        if key in heads and (heads[key] is None or heads[key].position <= row.position):
+        if (key in heads or self._heads.complete) and (heads.get(key) is None or heads[key].position <= row.position):
             heads[key] = row
 
     def _remove(self, position: Position) -> None:
         """The rows that an event made, to make way for others."""
         self.flush()
+        self._heads.complete = False
         names, databases = self.queries.rows_at(position)
         for key in names:
             self._heads.names.pop(key, None)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
 from schemas.table import Table, TableId
 from service.history import forms
-from service.history.model import FIRST, DatabaseRow, DdlRecord, Drift, Position, State
+from service.history.model import END, FIRST, DatabaseRow, DdlRecord, Drift, Position, State
 from service.history.rows import ALL, Key, NameRow, key_of
 from service.store import history_tables as sql
 
@@ -131,26 +131,21 @@ class Queries:
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
-    def next_ts(self, row: NameRow) -> int | None:
-        """The commit_ts of the version after this one."""
-        c, key = sql.names.c, key_of(row.id)
-        query = select(func.min(c.commit_ts)).where(
-            c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1], after(sql.names, row.position)
-        )
-        found: int | None = self.connection.execute(query).scalar()
-        return found
+    def following(self, key: Key, after_: Position) -> NameRow | None:
+        c = sql.names.c
+        here = and_(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
+        query = select(sql.names).where(here, after(sql.names, after_)).order_by(c.commit_ts, c.ordinal)
+        found = self.connection.execute(query.limit(1)).first()
+        return None if found is None else name_row(found)
 
-    def newest_names(self, db: str | None, following: Key | None, limit: int) -> list[NameRow]:
-        """The newest row of each name, in order, at most `limit`."""
+    def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
+        """The newest row of each name, in the order of the names."""
         c = sql.names.c
         query = select(c.db_key, c.table_key).where(c.changefeed == self._changefeed).distinct()
         if db is not None:
             query = query.where(c.db_key == db.lower())
-        if following is not None:
-            beyond = and_(c.db_key == following[0], c.table_key > following[1])
-            query = query.where(or_(c.db_key > following[0], beyond))
-        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).limit(limit)).all()
-        found = (self.name((one.db_key, one.table_key), Position((1 << 63) - 1, 0)) for one in keys)
+        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit)).all()
+        found = (self.name((one.db_key, one.table_key), END) for one in keys)
         return [row for row in found if row is not None]
 
     # ---- forms

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from schemas.errors import SetupError
+from schemas.errors import DdlError, SetupError
 from service.history import forms
-from service.history.model import Batch, DdlRecord, Place, Rebuilt, Taken
+from service.history.model import FIRST, Batch, DdlRecord, Place, Rebuilt, Taken
 from service.history.step import Step
 from service.history.timeline import again, seal
 from service.store import history_tables as sql
@@ -45,6 +45,7 @@ class Writing:
                         heads.clear()
                     heads.seq = connection.execute(select(func.max(sql.events.c.seq))).scalar() or 0
                     book = HistoryBook(connection, feed.id, changefeed, self._tables, heads)
+                    heads.complete = heads.complete or book.newest() == FIRST
                     yield book, connection, feed
                     book.flush()
                     c = sql.changefeeds.c
@@ -57,7 +58,7 @@ class Writing:
                     heads.clear()
                     heads.revision = -1
 
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None) -> Taken:
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
         """See `service.history.ports.HistoryWriter`."""
         with self._writing(changefeed, zone) as (book, connection, feed):
             taken = Taken(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
@@ -70,6 +71,8 @@ class Writing:
             if taken.sealed_ts > feed.sealed_ts:
                 _resolve(connection, feed.id, taken.sealed_ts)
             _seal(book, [*waiting, *arrived], taken)
+            if strict and taken.failed:
+                raise DdlError("DDL_NOT_APPLICABLE", details=taken.failed[0].error or "")
             for one in batch.drift:
                 book.drift(one)
             book.flush()
@@ -141,7 +144,7 @@ def _seal(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> None:
     """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
     waiting = []
     for record in sorted(records, key=lambda r: r.position):
-        sealed = record.unsealed_source or record.kind == "snapshot" or not record.format
+        sealed = record.unsealed_source or not record.format
         if not sealed and record.commit_ts > taken.sealed_ts:
             waiting.append(record)
             continue

@@ -157,6 +157,7 @@ def test_the_route_uses_history_and_registry(served: Client) -> None:
     assert ask(served, BAD, changefeed=changefeed)["verdict"] == "safe"
     names = [c["name"] for c in ask(served, GOOD, at=150)["before"][0]["columns"]]
     assert names == ["id", "total"]
+    assert ask(served, GOOD, changefeed="cf")["verdict"] == "safe"
     assert ask(served, "ALTER TABLE broken ADD x INT")["verdict"] == "cannot judge"
     assert ask(served, GOOD, changefeed={"config": {"sink": {"protocol": "open-protocol"}}})["verdict"] == "safe"
 

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.table import Column
-from schemas.types import Kind
+from schemas.publish.spark import spark_type
 from service.history.dry_run.changes import TableChange
-
-_MAX_PRECISION = 38
-
-
-def spark_type(column: Column) -> str:
-    """Spark SQL type of the exact value, as `spark_jobs` gives it (types.md §1)."""
-    if column.type.kind is Kind.DECIMAL:
-        if column.length is None or column.scale is None or column.length > _MAX_PRECISION:
-            return "string"
-        return f"decimal({column.length},{column.scale})"
-    return (column.type.spark_unsigned if column.unsigned else "") or column.type.spark
 
 
 def seen(change: TableChange) -> list[str]:
