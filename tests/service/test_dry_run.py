@@ -461,3 +461,8 @@ def test_hostile_sizes(sql: str) -> None:
 def test_too_many_statements_are_refused() -> None:
     with pytest.raises(SetupError, match="more than 1000 statements"):
         ask("SELECT 1;" * 1100)
+
+
+def test_too_much_work_is_refused() -> None:
+    with pytest.raises(SetupError, match="60000 columns in all"):
+        ask("".join(f"ALTER TABLE orders ADD c{i} INT;" for i in range(260)))

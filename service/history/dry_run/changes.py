@@ -54,22 +54,23 @@ class TableChange:
             return []
         old_names = {new.lower(): old for old, new in self.renames.items()}
         taken = {old.lower() for old in self.renames}
+        olds = {c.name.lower(): c for c in self.before.columns}
         found = []
         for column in self.after.columns:
             name = old_names.get(column.name.lower())
             if name is None and column.name.lower() in taken:
                 continue
-            old = _find(self.before, name or column.name)
+            old = olds.get((name or column.name).lower())
             if old is not None:
                 found.append((old, column))
         return found
 
-    @property
+    @cached_property
     def added(self) -> list[Column]:
         kept = {new.name for _, new in self.pairs}
         return [c for c in self.after.columns if c.name not in kept] if self.after else []
 
-    @property
+    @cached_property
     def dropped(self) -> list[Column]:
         kept = {old.name for old, _ in self.pairs}
         return [c for c in self.before.columns if c.name not in kept] if self.before and self.after else []
@@ -93,10 +94,6 @@ def _primary(table: Table | None) -> tuple[str, ...]:
     if table is None:
         return ()
     return next((i.columns for i in table.indexes if i.name == PRIMARY), table.primary_key)
-
-
-def _find(table: Table, name: str) -> Column | None:
-    return next((c for c in table.columns if c.name.lower() == name.lower()), None)
 
 
 def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[TableChange]]:

@@ -17,6 +17,7 @@ from schemas.names import sanitise_name
 from schemas.options import Options
 from schemas.publish import avro, debezium, debezium_avro
 from schemas.table import Table, TableId
+from schemas.types import Kind
 from service.history.changefeed.keys import WITH_REGISTRY
 from service.history.changefeed.settings import Changefeed
 from service.history.changefeed.topics import subject_names, topic_name
@@ -113,9 +114,11 @@ def usual_target(table: TableId, changefeed: Changefeed) -> Target:
     return Target("avro", changefeed.options(), topic, subject_names("avro", topic), why)
 
 
-def every_mode(keyspace: str) -> Iterator[Target]:
-    """All ways in which TiCDC's Avro can be set, where nothing tells which."""
-    for decimal, bigint, extension in product(("precise", "string"), ("long", "string"), (False, True)):
+def every_mode(table: Table, keyspace: str) -> Iterator[Target]:
+    """All ways in which TiCDC's Avro can be set that make a difference for the table, where nothing tells which."""
+    decimals = ("precise", "string") if any(c.type.kind is Kind.DECIMAL for c in table.columns) else ("precise",)
+    unsigned = any(c.unsigned and c.type.bits == 64 for c in table.columns)
+    for decimal, bigint, extension in product(decimals, ("long", "string") if unsigned else ("long",), (False, True)):
         options = Options(
             avro_decimal_handling_mode=decimal,
             avro_bigint_unsigned_handling_mode=bigint,

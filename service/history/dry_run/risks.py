@@ -307,7 +307,8 @@ def _moved(change: TableChange, _: Target | None) -> bool:
     if not _both(change) or change.before is None or change.after is None:
         return False
     order = {new.name: place for place, (_, new) in enumerate(change.pairs)}
-    olds = [new.name for old in change.before.columns for o, new in change.pairs if o is old]
+    new_names = {id(old): new.name for old, new in change.pairs}
+    olds = [new_names[id(old)] for old in change.before.columns if id(old) in new_names]
     names = [c.name for c in change.after.columns]
     return olds != sorted(olds, key=lambda n: order[n]) or names[: len(order)] != list(order)
 

@@ -25,6 +25,8 @@ from service.history.dry_run.risks import risks
 from service.history.dry_run.statement import Session, Understood, split, understand
 from service.history.dry_run.verdicts import SubjectVerdict, judge
 
+MAX_COLUMNS = 60_000
+"""Columns of all touched tables, before and after, over all statements: a report shows each of them."""
 _PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
@@ -69,7 +71,7 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
 
 
 def dry_run(question: Question, subjects: Subjects) -> Reports:
-    """Reports on all statements. SetupError USAGE for a text without any statement, or with too many."""
+    """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
         pieces = split(question.sql, question.mode)
     except DdlError as error:
@@ -92,6 +94,7 @@ class _Run:
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
         self.unzoned = False
+        self.columns = 0
 
     def notes(self) -> tuple[str, ...]:
         found = [p.text for p in self.changefeed.problems]
@@ -151,6 +154,10 @@ class _Run:
         self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
 
     def _judged(self, one: Understood, found: list[TableChange]) -> Report:
+        self.columns += sum(len(t.columns) for c in found for t in (c.before, c.after) if t is not None)
+        if self.columns > MAX_COLUMNS:
+            details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
+            raise SetupError("USAGE", details=details)
         parts = [_Part(self, change).judged() for change in found]
         if not parts:
             note = one.note or "No table that a changefeed replicates changes"
@@ -312,7 +319,7 @@ class _Part:
         """Each mode of Avro whose schema is not shown yet."""
         shown = {s.made.value for s in self.out.schemas}
         found = []
-        for target in every_mode(self.run.changefeed.keyspace):
+        for target in every_mode(sent, self.run.changefeed.keyspace):
             made = publish(sent, target, self.run.question.zone)
             if made.value is None or made.value not in shown:
                 shown.add(made.value)
