@@ -23,7 +23,7 @@ from service.history.dry_run.readers import seen
 from service.history.dry_run.report import SAFE, STOP, UNKNOWN, Report, Reports, SchemaView, Verdict, worst
 from service.history.dry_run.risks import risks
 from service.history.dry_run.statement import Session, Understood, split, understand
-from service.history.dry_run.verdicts import SubjectVerdict, judge
+from service.history.dry_run.verdicts import Standing, SubjectVerdict, judge
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
@@ -93,6 +93,7 @@ class _Run:
         self.pending: dict[str, list[str]] = {}
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
+        self.assumed: dict[str, str] = {}
         self.unzoned = False
         self.columns = 0
 
@@ -271,9 +272,9 @@ class _Part:
             return
         if made.error:
             self._say(STOP, f"TiCDC can't write {sent.id} any more: {made.error}.")
-        verdicts = (
-            judge(change, target, made, run.subjects, run.pending, self._assumed(target)) if not made.error else []
-        )
+        before = self._published_before(target)
+        standing = self._standing(target, before)
+        verdicts = judge(change, target, before, made, standing) if not made.error else []
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
@@ -286,18 +287,24 @@ class _Part:
             other = publish(run.changefeed.sent(table), target, run.question.zone)
             if other.error or other.unsure:
                 return False
-            again = judge(change, target, other, run.subjects, run.pending, self._assumed(target))
+            again = judge(change, target, None, other, standing)
             return all(v.compatible for v in again)
 
         advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
         out.advice += [a for a in advice if a not in out.advice]
 
-    def _assumed(self, target: Target) -> Published | None:
-        """The schemas before the statement, where they are taken as registered."""
+    def _published_before(self, target: Target) -> Published | None:
         before = self.change.before
-        if before is None or not self.run.question.assume:
-            return None
-        return publish(self.run.changefeed.sent(before), target, self.run.question.zone)
+        return publish(self.run.changefeed.sent(before), target, self.run.question.zone) if before else None
+
+    def _standing(self, target: Target, before: Published | None) -> Standing:
+        """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
+        assumed = self.run.assumed
+        if self.run.question.assume and before is not None and target.subjects is not None:
+            for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
+                if schema is not None:
+                    assumed.setdefault(subject, schema)
+        return Standing(self.run.subjects, self.run.pending, assumed)
 
     def _unregistered(self, sent: Table) -> _Found:
         """No settings, and no subject that holds the table: what could be is shown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,6 @@ class SubjectVerdict:
     schema: str
     rehearsal: Rehearsal
     reason: str
-    between: bool = False
 
     @property
     def compatible(self) -> bool:
@@ -49,44 +49,57 @@ class SubjectVerdict:
         }
 
 
-def judge(
-    change: TableChange,
-    target: Target,
-    made: Published,
-    subjects: Subjects,
-    pending: dict[str, list[str]],
-    assumed: Published | None = None,
-) -> list[SubjectVerdict]:
-    """Verdicts of key and value subject. pending: schemas that earlier statements may bring in before this one.
-
-    assumed: taken as registered where nothing is.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is in a registry, or will be. pending: by subject, schemas that earlier statements may bring in before this
+    one. assumed: by subject, taken as registered where nothing is.
     """
+
+    subjects: Subjects
+    pending: Mapping[str, Sequence[str]]
+    assumed: Mapping[str, str]
+
+    def rehearse(self, subject: str, schema: str) -> tuple[Rehearsal, bool]:
+        """What a registration would get, and whether it is refused only after what is pending."""
+        known = self.assumed.get(subject)
+        now = self.subjects.rehearse(subject, schema)
+        base: list[str] = []
+        if known is not None and now.newest is None:
+            base = [known]
+            taken = Registered(subject, 0, 0, known)
+            now = replace(self.subjects.rehearse(subject, schema, base), newest=taken)
+            now = replace(now, same=taken if schema == known else None)
+        waiting = [s for s in self.pending.get(subject, ()) if s != schema]
+        if now.refusal or not waiting:
+            return now, False
+        later = self.subjects.rehearse(subject, schema, [*base, *waiting])
+        return (replace(later, newest=now.newest), True) if later.refusal else (now, False)
+
+
+def judge(
+    change: TableChange, target: Target, before: Published | None, made: Published, standing: Standing
+) -> list[SubjectVerdict]:
+    """Verdicts of key and value subject. before: the table's schemas before the statement."""
     if target.subjects is None:
         return []
     found = []
     for part, subject, schema in zip(("key", "value"), target.subjects, (made.key, made.value), strict=True):
         if schema is None:
             continue
-        now, between = subjects.rehearse(subject, schema), False
-        known = getattr(assumed, part) if assumed else None
-        if known is not None and now.newest is None and not pending.get(subject):
-            now = subjects.rehearse(subject, schema, [known])
-            same = Registered(subject, 0, 0, known)
-            now = replace(now, newest=same, same=same if schema == known else None)
-        waiting = [s for s in pending.get(subject, ()) if s != schema]
-        if not now.refusal and waiting:
-            later = subjects.rehearse(subject, schema, waiting)
-            now, between = (later, True) if later.refusal else (now, False)
-        reason = _reason(change, now, schema, part, between)
-        found.append(SubjectVerdict(str(change.id), subject, part, schema, now, reason, between))
+        now, between = standing.rehearse(subject, schema)
+        reason = _reason(change, now, schema, part)
+        old = getattr(before, part) if before else None
+        if now.refusal and old is not None and standing.rehearse(subject, old)[0].refusal:
+            reason = f"The table's schema is refused already without this statement, and stays so. {reason}"
+        elif between:
+            reason = f"If a row of the table comes between the earlier statement and this one: {reason}"
+        found.append(SubjectVerdict(str(change.id), subject, part, schema, now, reason))
     return found
 
 
-def _reason(change: TableChange, one: Rehearsal, schema: str, part: str, between: bool) -> str:
+def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
     if one.refusal:
-        return refused(change, one, schema, part) + (
-            " — if a row of the table comes between the earlier statement and this one" if between else ""
-        )
+        return refused(change, one, schema, part)
     if one.newest is None:
         return "Nothing is registered under the subject, so there is nothing to break."
     before = "the schema of the table before the statement"
