@@ -146,9 +146,15 @@ def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) ->
     if asked["history"]:
         settings["name"] = asked["history"]
     body = {**asked, "ddl_time_zone": asked["zone"], "changefeed": settings}
-    found = Remote(url).post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
+    remote = Remote(url)
+    found = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
     if not isinstance(found, dict) or found.get("verdict") not in EXIT:
-        raise SetupError("REGISTRY_REFUSED", url=url, what="POST /history/dry-run", details="an answer of another kind")
+        raise SetupError(
+            "REGISTRY_REFUSED", url=remote.shown, what="POST /history/dry-run", details="an answer of another kind"
+        )
+    for form in (found, *render.statements(found)):
+        for one in form.get("advice", ()):
+            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.shown}/") for c in one["commands"]]
     return found
 
 

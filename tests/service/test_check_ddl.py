@@ -189,4 +189,9 @@ def test_the_command_asks_a_service_or_its_store(served: Client, store: str, tmp
     assert (by_service.exit_code, by_store.exit_code) == (0, 0), by_service.stderr + by_store.stderr
     assert json.loads(by_service.stdout) == json.loads(by_store.stdout)
     assert "late" in by_service.stdout
+    for view in json.loads(by_service.stdout)["schemas"]:
+        served.register(view["value_subject"], view["value"])
+    stopped = run("--db", "shop", "--service", served.url, *settings, BAD.replace(" c ", " e "), cwd=tmp_path)
+    assert stopped.exit_code == 1
+    assert f" {served.url}/config/tidb_shop_orders-value" in stopped.stdout
     assert os.path.getsize(tmp_path / "registry.db") > 0

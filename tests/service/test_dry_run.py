@@ -215,6 +215,20 @@ def test_tables_before_are_taken_as_registered_when_nothing_else_is_given(fresh:
     assert any("--schemas" in note for note in form["notes"])
 
 
+def test_settings_of_another_changefeed_are_noticed(fresh: Registry) -> None:
+    register_all(fresh, shop(), feed())
+    form = one("ALTER TABLE orders ADD c INT NOT NULL", fresh, feed("avro", PER_TABLE.replace("tidb_", "x_")))
+    assert form["verdict"] == SAFE
+    assert any("tidb_shop_orders-value holds rows of shop.orders" in note for note in form["notes"])
+
+
+def test_a_protocol_without_registry_shows_what_its_messages_carry() -> None:
+    form = one("ALTER TABLE orders ADD c INT NOT NULL", None, read("kafka://k/t?protocol=debezium"))
+    (view,) = form["schemas"]
+    assert json.loads(view["value"])["name"] == "default.shop.orders.Envelope"
+    assert (view["key_subject"], form["subjects"], form["verdict"]) == (None, [], SAFE)
+
+
 # ---- several statements
 def test_each_statement_sees_what_the_former_ones_did(fresh: Registry) -> None:
     register_all(fresh, shop(), feed())
@@ -223,6 +237,9 @@ def test_each_statement_sees_what_the_former_ones_did(fresh: Registry) -> None:
     )
     assert [s["verdict"] for s in form["statements"]] == [SAFE, STOP, SAFE, SAFE]
     assert [s["statement"]["line"] for s in form["statements"]] == [1, 3, 3, 3]
+    again = one("ALTER TABLE orders ADD c INT NOT NULL; ALTER TABLE orders ADD d INT", fresh)
+    assert [s["verdict"] for s in again["statements"]] == [STOP, STOP]
+    assert "refused already without this statement" in again["statements"][1]["reason"]
     assert form["verdict"] == STOP
     assert form["statement"]["decided_by"] == 2
 

@@ -107,6 +107,13 @@ def targets(changefeed: Changefeed, before: Table | None, after: Table, subjects
     return found
 
 
+def elsewhere(table: TableId, target: Target, subjects: Subjects) -> list[str]:
+    """Value subjects that hold the table's rows, though the target's own has nothing registered."""
+    if target.subjects is None or subjects.newest(target.subjects[1]) is not None:
+        return []
+    return [r.subject for r in _of_table(table, subjects)]
+
+
 def usual_target(table: TableId, changefeed: Changefeed) -> Target:
     """TiCDC's Avro with its default settings, and the topic that the documentation has as its example."""
     topic = topic_name("tidb_{schema}_{table}", table.db, table.table)

@@ -18,7 +18,15 @@ from service.history.changefeed.settings import Changefeed
 from service.history.dry_run.advice import advise
 from service.history.dry_run.changes import TableChange, changes
 from service.history.dry_run.ports import Subjects
-from service.history.dry_run.publishing import Published, Target, every_mode, publish, targets, usual_target
+from service.history.dry_run.publishing import (
+    Published,
+    Target,
+    elsewhere,
+    every_mode,
+    publish,
+    targets,
+    usual_target,
+)
 from service.history.dry_run.readers import seen
 from service.history.dry_run.report import SAFE, STOP, UNKNOWN, Report, Reports, SchemaView, Verdict, worst
 from service.history.dry_run.risks import risks
@@ -290,6 +298,12 @@ class _Part:
             again = judge(change, target, None, other, standing)
             return all(v.compatible for v in again)
 
+        others = elsewhere((change.before or sent).id, target, run.subjects)
+        if others and not change.renamed:
+            shown = ", ".join(others[:3])
+            out.notes.append(
+                f"{shown} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
+            )
         advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
         out.advice += [a for a in advice if a not in out.advice]
 
