@@ -59,7 +59,7 @@ def schemas(text: str) -> list[Given]:
     meta = meta_of(text, "registered_schemas", "steps")
     try:
         rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _numbered(text)]
-        return [Given(r["subject"], r["version"], r["id"], _text(r["schema"])) for r in rows]
+        return [_given(r) for r in rows]
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
@@ -77,10 +77,15 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
-def _text(schema: Any) -> str:
-    if not isinstance(schema, str):
-        raise ValueError("schema is no text")
-    return schema
+def _given(row: dict[str, Any]) -> Given:
+    found = Given(row["subject"], row["version"], row["id"], row["schema"])
+    if not isinstance(found.subject, str) or not isinstance(found.schema, str):
+        raise ValueError("subject and schema must be texts")
+    if type(found.version) is not int or found.version < 1:
+        raise ValueError("version must be a whole number from 1 on")
+    if type(found.id) not in (int, str) or (isinstance(found.id, int) and found.id < 1):
+        raise ValueError("id must be a whole number from 1 on, or a UUID")
+    return found
 
 
 def _statement(found: dict[str, Any]) -> DdlText:

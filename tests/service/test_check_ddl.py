@@ -80,6 +80,23 @@ def test_it_can_not_start(ddl: Path, arguments: tuple[str, ...], message: str) -
     assert not (ddl.parent / "none.db").exists()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{", "[]", "5", '{"subject":1}', '{"subject":"s","version":"1","id":1,"schema":"\\"int\\""}', "[" * 9000,
+        '{"subject":"s","version":1,"id":1,"schema":"no schema"}', '{"subject":"","version":1,"id":1,"schema":"{}"}',
+        '{"subject":"s","version":0,"id":-1,"schema":"\\"int\\""}',
+    ],
+)  # fmt: skip
+def test_hostile_files_are_wrong_usage(ddl: Path, line: str) -> None:
+    (ddl.parent / "s.json").write_text(line + "\n" + line)
+    done = run("--db", "shop", "--ddl", ddl.name, "--schemas", "s.json", GOOD, cwd=ddl.parent)
+    assert done.exit_code == 2, done.output
+    assert "can't start" in done.stderr
+    (ddl.parent / "d.json").write_text(line)
+    assert run("--db", "shop", "--ddl", "d.json", GOOD, cwd=ddl.parent).exit_code == 2
+
+
 def test_standard_input_files_and_github(ddl: Path) -> None:
     text = f"-- first\n{GOOD};\n\n{BAD.replace(' c ', ' d ')};\n"
     done = run("--db", "shop", "--ddl", ddl.name, "-", cwd=ddl.parent, stdin=text)
