@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(store)
-    trackers = Trackers(tracked(settings.track) if settings.track else [], histories, store)
+    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, store)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

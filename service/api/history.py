@@ -132,19 +132,16 @@ def _derived(call: Call, row: VersionRow) -> Derived:
 @router.get("/{db}/{table}/at/{when}")
 def at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
-    history = call.services.history
-    feed, db, table = history.changefeed(changefeed_of(call)), call.segment("db"), call.segment("table")
-    ts, inclusive = tso_of(call.segment("when")), call.flag("inclusive")
-    row = history.version_at(feed.name, db, table, ts, inclusive=inclusive)
+    db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
+    inclusive = call.flag("inclusive")
+    found = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
+    row = found.version
     if row is None:
-        first = next(iter(history.versions(feed.name, db, table)), None)
-        raise shapes.never_seen(feed, db, table) if first is None else shapes.not_yet(first)
-    event = history.events(feed.name, [row.ddl]).get(row.ddl)
+        raise shapes.not_known(found, db, table)
     if row.table is None or not row.live:
-        raise shapes.no_table(row, event)
-    pending = history.pending_for(feed.name, db, table, ts)
-    head = shapes.answered(feed, ts, inclusive, pending, event)
-    return call.answer({**head, **shapes.version(row, event), **_derived(call, row).body, **_links(call, row)})
+        raise shapes.no_table(row, found.ddl)
+    head = shapes.answered(found, ts, inclusive)
+    return call.answer({**head, **shapes.version(row, found.ddl), **_derived(call, row).body, **_links(call, row)})
 
 
 @router.post("/ddl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.errors import RegistryError
-from service.history.model import Changefeed, DdlRecord, Drift, Place, State, VersionRow
+from service.history.model import AsOf, Changefeed, DdlRecord, Drift, Place, State, VersionRow
 from service.history.times import time_text
 from service.registry.model import Warned
 
@@ -86,8 +86,9 @@ def event(record: DdlRecord) -> Json:
     }
 
 
-def answered(feed: Changefeed, ts: int, inclusive: bool, pending: int, ddl: DdlRecord | None) -> Json:
+def answered(found: AsOf, ts: int, inclusive: bool) -> Json:
     """The head of an as-of answer: resolved says whether DDL that is not known yet can still change it."""
+    feed, ddl = found.changefeed, found.ddl
     return {
         "changefeed": feed.name,
         "at": ts,
@@ -95,7 +96,7 @@ def answered(feed: Changefeed, ts: int, inclusive: bool, pending: int, ddl: DdlR
         "inclusive": inclusive,
         "sealed_ts": feed.sealed_ts,
         "resolved": ts <= feed.sealed_ts,
-        "pending": pending,
+        "pending": found.pending,
         "unsealed_source": ddl is not None and ddl.unsealed_source,
     }
 
@@ -123,9 +124,12 @@ def never_seen(feed: Changefeed, db: str, table: str) -> RegistryError:
     return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
 
 
-def not_yet(first: VersionRow) -> RegistryError:
+def not_known(found: AsOf, db: str, table: str) -> RegistryError:
+    """Why there is no version: it was never seen, or not until later."""
+    if found.next_ts is None:
+        return never_seen(found.changefeed, db, table)
     details = f"the first that is known of it came then; {_WHAT_TO_DO}"
-    return RegistryError("TABLE_NOT_YET", table=str(first.id), until=first.from_ts, details=details)
+    return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=found.next_ts, details=details)
 
 
 def no_table(row: VersionRow, ddl: DdlRecord | None) -> RegistryError:

@@ -44,6 +44,7 @@ Track = Annotated[
         metavar="[NAME=]kafka:T|CONFIG", help="Follow changefeeds into table histories: topics, or a TOML file. [none]"
     ),
 ]
+Servers = Annotated[str | None, typer.Option(help="Kafka of --track: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
 
 
 def serve(
@@ -53,6 +54,7 @@ def serve(
     profile: Profile = None,
     logical_types: LogicalTypes = None,
     track: Track = None,
+    bootstrap_servers: Servers = None,
     log_format: LogFormat = None,
     access_log: AccessLog = None,
 ) -> None:
@@ -73,6 +75,7 @@ def serve(
         "profile": profile,
         "logical_types": logical_types,
         "track": track,
+        "bootstrap_servers": bootstrap_servers,
         "log_format": log_format,
         "access_log": access_log,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from datetime import UTC, datetime
@@ -106,6 +107,9 @@ def _until(text: str | None) -> int | None:
 
 def _run(settings: Settings, wanted: Tracked, until: int | None, at_end: bool) -> int:
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    # Tables live long and refer to nothing that refers to them: look through them seldom.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     try:
         tracker = tracker_of(wanted, HistoryStore(store), store, _AT_ONCE, until, at_end)
         _follow(tracker)

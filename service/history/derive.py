@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from threading import Lock
 from typing import Any, Final
@@ -72,15 +72,24 @@ def derive(table: Table, keyspace: str = "default") -> Derived:
     schemas: list[Schema] = []
     shown: list[Json] = []
     seen = as_avro_sees(table)
+    made: dict[tuple[object, ...], Schema] = {}
     for mode in MODES:
-        options = mode.options(keyspace)
-        both = [_schema("value", mode, seen, options), _schema("key", mode, seen, options)]
         line = mode.shown()
-        for one in both:
-            line[one.part] = one.text
+        for part, columns in (("value", seen.columns), ("key", tuple(c for c in seen.columns if c.primary_key))):
+            # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
+            alike = (
+                part,
+                mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
+                mode.bigint if any(c.unsigned and c.type.bits == 64 for c in columns) else "",
+                mode.extension and part == "value",
+            )
+            if alike not in made:
+                made[alike] = _schema(part, mode, seen, mode.options(keyspace))
+            one = replace(made[alike], mode=mode)
+            schemas.append(one)
+            line[part] = one.text
             if one.problem:
-                line[f"{one.part}_problem"] = one.problem
-        schemas += both
+                line[f"{part}_problem"] = one.problem
         shown.append(line)
     body = {
         "table": table_form(table),

@@ -22,6 +22,7 @@ from service.history.described import table_after_event
 from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from service.history.ports import HistoryReader
 from service.history.snapshots import of_schemas
+from service.history.texts import clean
 from service.history.times import tso_of
 
 Json = Mapping[str, Any]
@@ -183,7 +184,7 @@ def _text(body: Json, name: str, default: str | None = "") -> str:
     value = body.get(name, default)
     if not isinstance(value, str):
         raise _wrong(f"{name}: a text is needed")
-    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return clean(value)
 
 
 def _when(body: Json) -> int | None:

@@ -151,6 +151,18 @@ class Changefeed:
     """The sessions' time zone, in which literal TIMESTAMP defaults in DDL are written; "" where nobody said."""
 
 
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """What is known of a name at a time. version None: nothing yet. pending: how many of its events up to then are not
+    sealed. next_ts: the commit_ts of the first version after that."""
+
+    changefeed: Changefeed
+    version: VersionRow | None
+    ddl: DdlRecord | None
+    pending: int
+    next_ts: int | None
+
+
 DriftKind = Literal["columns", "type", "flags", "payload", "registry", "gap", "unknown_table", "snapshot"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from schemas.ddl.catalog import Catalog
-from service.history.model import Batch, Changefeed, DdlRecord, Drift, Place, Rebuilt, Taken, VersionRow
+from service.history.model import AsOf, Batch, Changefeed, DdlRecord, Drift, Place, Rebuilt, Taken, VersionRow
 
 
 class HistoryReader(Protocol):
@@ -32,6 +32,9 @@ class HistoryReader(Protocol):
         """The newest version with commit_ts < ts (<= with `inclusive`); without ts the newest. None: nothing is known
         of this name until ts."""
 
+    def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
+        """`version_at` with all that belongs to the answer."""
+
     def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
         """All versions of a name, oldest first; with `to_ts`."""
 
@@ -57,9 +60,6 @@ class HistoryReader(Protocol):
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
-
-    def pending_for(self, changefeed: str | None, db: str, table: str, ts: int | None) -> int:
-        """How many events of a table with commit_ts <= ts are not sealed yet."""
 
     def fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""

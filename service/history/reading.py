@@ -25,11 +25,14 @@ from schemas.errors import DdlError
 from service.history.model import DdlRecord
 from service.history.rows import ALL, Key
 
-MODES = ("wire", "typed", "show", "form")
+ALTERED = "altered"
+"""Mode of a statement that could not be kept as it was: it is never read, so that nobody takes it for the original."""
 
 
 def statement_of(record: DdlRecord) -> Statement:
     """DdlError where it can't be read; also for a snapshot whose statement is no CREATE TABLE."""
+    if record.mode == ALTERED:
+        raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
     mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or Mode.typed(record.sql_mode)
     found = parse(record.query, mode, record.db)
     if record.kind == "snapshot" and not (isinstance(found, CreateTable) and found.like is None):

@@ -13,7 +13,18 @@ from schemas.ddl.versions import in_utc
 from schemas.errors import RegistryError
 from schemas.table import Table
 from service.history import forms, lazy
-from service.history.model import END, LAST_ORDINAL, Changefeed, DdlRecord, Drift, Place, Position, State, VersionRow
+from service.history.model import (
+    END,
+    LAST_ORDINAL,
+    AsOf,
+    Changefeed,
+    DdlRecord,
+    Drift,
+    Place,
+    Position,
+    State,
+    VersionRow,
+)
 from service.history.rows import NameRow, Rows, key_of
 from service.store import history_tables as sql
 from service.store.history_queries import Queries, drift_of
@@ -59,6 +70,17 @@ class HistoryStore(Writing):
                 return None
             following = queries.following(key_of((db, table)), row.position)
             return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
+
+    def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
+        key, before = key_of((db, table)), Position(ts, LAST_ORDINAL if inclusive else 0)
+        with self._reading(changefeed) as (queries, _, feed):
+            row = queries.name(key, before)
+            following = queries.following(key, before if row is None else row.position)
+            to_ts = following.position.commit_ts if following else None
+            pending = queries.pending_up_to(key, ts)
+            if row is None:
+                return AsOf(feed, None, None, pending, to_ts)
+            return AsOf(feed, _version(queries, row, feed.zone, to_ts), queries.event(row.ddl), pending, to_ts)
 
     def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
         with self._reading(changefeed) as (queries, _, feed):
@@ -106,15 +128,6 @@ class HistoryStore(Writing):
         with self._reading(changefeed) as (queries, _, _feed):
             found = (queries.event(seq) for seq in dict.fromkeys(seqs))
             return {one.seq: one for one in found if one is not None}
-
-    def pending_for(self, changefeed: str | None, db: str, table: str, ts: int | None) -> int:
-        """How many events of a table up to ts are not sealed yet."""
-        c = sql.events.c
-        with self._reading(changefeed) as (queries, number, _feed):
-            query = select(func.count()).where(c.changefeed == number, c.state == "pending")
-            query = query.where(func.lower(c.db) == db.lower(), func.lower(c.tbl) == table.lower())
-            found = queries.connection.execute(query if ts is None else query.where(c.commit_ts <= ts)).scalar_one()
-            return int(found)
 
     def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
         with self._reading(changefeed) as (queries, number, feed):

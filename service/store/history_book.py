@@ -18,6 +18,7 @@ from schemas.table import Table, TableId
 from service.history import forms
 from service.history.model import END, DatabaseRow, DdlRecord, Drift, Position
 from service.history.rows import Key, NameRow, Outcome
+from service.history.texts import clean
 from service.store import history_tables as sql
 from service.store.history_queries import Queries, database_values, name_values, record_values
 
@@ -290,9 +291,9 @@ class HistoryBook:
         now = time.time_ns() // 1_000_000
         if found is None:
             values = {
-                "changefeed": self._changefeed, "key": key, "kind": one.kind, "db": one.db, "tbl": one.table,
-                "commit_ts": one.commit_ts, "version_ts": one.version_ts, "detail": one.detail, "count": one.count,
-                "seen_ms": now,
+                "changefeed": self._changefeed, "key": key, "kind": one.kind, "db": clean(one.db),
+                "tbl": clean(one.table), "commit_ts": one.commit_ts, "version_ts": one.version_ts,
+                "detail": clean(one.detail), "count": one.count, "seen_ms": now,
             }  # fmt: skip
             self._sql.execute(insert(sql.drift), values)
         elif counted:

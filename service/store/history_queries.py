@@ -6,7 +6,19 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+)
 
 from schemas.table import Table, TableId
 from service.history import forms
@@ -83,6 +95,37 @@ def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
+def _name_is() -> ColumnElement[bool]:
+    c = sql.names.c
+    return and_(
+        c.changefeed == bindparam("feed"), c.db_key == bindparam("db_"), c.table_key == bindparam("table_")
+    )  # fmt: skip
+
+
+def _beyond(later: bool) -> ColumnElement[bool]:
+    """Rows of names before, or after, a position (`ts_`, `ordinal_`)."""
+    c, ts, ordinal = sql.names.c, bindparam("ts_", type_=BigInteger), bindparam("ordinal_", type_=Integer)
+    if later:
+        return and_(c.commit_ts >= ts, or_(c.commit_ts > ts, c.ordinal > ordinal))
+    return and_(c.commit_ts <= ts, or_(c.commit_ts < ts, c.ordinal < ordinal))
+
+
+# Built once: building a statement costs more than answering it.
+_NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
+_OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
+_BEFORE = select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1)
+_FOLLOWING = select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
+_FORM = select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_"))
+_EVENT = select(sql.events).where(sql.events.c.seq == bindparam("seq_"))
+_PENDING_UP_TO = select(func.count()).where(
+    sql.events.c.changefeed == bindparam("feed"),
+    sql.events.c.state == "pending",
+    sql.events.c.commit_ts <= bindparam("ts_"),
+    func.lower(sql.events.c.db) == bindparam("db_"),
+    func.lower(sql.events.c.tbl) == bindparam("table_"),
+)
+
+
 class Queries:
     """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
 
@@ -92,15 +135,12 @@ class Queries:
         self._tables = tables
 
     # ---- names and databases before a position
-    def name(self, key: Key, before: Position) -> NameRow | None:
-        found = self.connection.execute(self._names(key, before).limit(1)).first()
-        return None if found is None else name_row(found)
+    def _at(self, key: Key, position: Position) -> dict[str, Any]:
+        return {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": position[0], "ordinal_": position[1]}
 
-    def _names(self, key: Key, before: Position) -> Select[Any]:
-        c = sql.names.c
-        here = and_(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
-        newest = (c.commit_ts.desc(), c.ordinal.desc())
-        return select(sql.names).where(here, at_or_before(sql.names, before)).order_by(*newest)
+    def name(self, key: Key, before: Position) -> NameRow | None:
+        found = self.connection.execute(_BEFORE, self._at(key, before)).first()
+        return None if found is None else name_row(found)
 
     def database(self, db: str, before: Position) -> DatabaseRow | None:
         c = sql.databases.c
@@ -132,11 +172,13 @@ class Queries:
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
     def following(self, key: Key, after_: Position) -> NameRow | None:
-        c = sql.names.c
-        here = and_(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
-        query = select(sql.names).where(here, after(sql.names, after_)).order_by(c.commit_ts, c.ordinal)
-        found = self.connection.execute(query.limit(1)).first()
+        found = self.connection.execute(_FOLLOWING, self._at(key, after_)).first()
         return None if found is None else name_row(found)
+
+    def pending_up_to(self, key: Key, ts: int) -> int:
+        """How many events of a table up to ts are not sealed."""
+        of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}
+        return int(self.connection.execute(_PENDING_UP_TO, of).scalar_one())
 
     def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
         """The newest row of each name, in the order of the names."""
@@ -152,7 +194,7 @@ class Queries:
     def table(self, form: bytes, id_: TableId) -> Table:
         found = self._tables.get(form, id_)
         if found is None:
-            body = self.connection.execute(select(sql.forms.c.body).where(sql.forms.c.form == form)).scalar_one()
+            body = self.connection.execute(_FORM, {"form_": form}).scalar_one()
             found = forms.decode(bytes(body), id_)
             self._tables.put(form, found)
         return found
@@ -172,7 +214,8 @@ class Queries:
         )  # fmt: skip
 
     def event(self, seq: int) -> DdlRecord | None:
-        return next(iter(self.records(select(sql.events).where(sql.events.c.seq == seq))), None)
+        found = self.connection.execute(_EVENT, {"seq_": seq}).first()
+        return None if found is None else self.record(found)
 
     def pending(self) -> list[DdlRecord]:
         c = sql.events.c

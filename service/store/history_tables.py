@@ -44,7 +44,7 @@ events = Table(
     Column("partial", Text, nullable=False),
     UniqueConstraint("changefeed", "key"),
     Index("history_events_by_position", "changefeed", "commit_ts", "ordinal"),
-    Index("history_events_by_state", "changefeed", "state"),
+    Index("history_events_by_state", "changefeed", "state", "commit_ts"),
 )
 
 involved = Table(

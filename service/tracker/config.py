@@ -78,14 +78,16 @@ def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Pat
     return tuple(topics), Path(files[0]) if files else None
 
 
-def tracked(text: str, servers: str | None = None) -> list[Tracked]:
-    """What `serve --track` is given. SetupError USAGE."""
+def tracked(text: str, servers: str = "") -> list[Tracked]:
+    """What `serve --track` is given, nothing for "". SetupError USAGE."""
+    if not text:
+        return []
     name, equals, rest = text.partition("=")
     if not equals or name.startswith(_KAFKA) or "/" in name:
         name, rest = DEFAULT_CHANGEFEED, text
     if rest.startswith(_KAFKA):
         topics, _ = inputs([rest], "--track")
-        return [Tracked(name, topics, bootstrap_servers=servers).check()]
+        return [Tracked(name, topics, bootstrap_servers=servers or None).check()]
     path = Path(rest)
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8")).get("changefeed")
@@ -99,7 +101,7 @@ def tracked(text: str, servers: str | None = None) -> list[Tracked]:
     return found
 
 
-def _of_table(table: Any, where: str, folder: Path, servers: str | None) -> Tracked:
+def _of_table(table: Any, where: str, folder: Path, servers: str) -> Tracked:
     if not isinstance(table, dict) or "name" not in table or "in" not in table:
         raise SetupError("USAGE", details=f"--track {where}: each [[changefeed]] needs name and in")
     unknown = table.keys() - _TEXTS - {"in"}
@@ -113,5 +115,5 @@ def _of_table(table: Any, where: str, folder: Path, servers: str | None) -> Trac
     for name in ("kafka_config", "claim_check_dir"):
         if name in of:
             of[name] = folder / of[name]
-    of.setdefault("bootstrap_servers", servers)
+    of.setdefault("bootstrap_servers", servers or None)
     return Tracked(topics=topics, file=file and folder / file, **of).check()

@@ -7,8 +7,11 @@ from typing import Any
 
 from schemas.ddl.lexer import WIRE, mode_of
 from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
+from schemas.table import Table
 from service.history.described import table_after_event
 from service.history.model import DdlRecord
+from service.history.reading import ALTERED
+from service.history.texts import clean
 
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""
@@ -18,21 +21,14 @@ class NotUsable(ValueError):
     """An event, or a line, that a history can't take; the text says why."""
 
 
-def clean(text: str) -> str:
-    """Text as every database keeps it: without lone surrogates and NUL characters, which are shown as escapes."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
 def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
     """The record of a DDL event, or of a table that the stream shows. NotUsable without a commit_ts or a statement."""
-    where = {"topic": message.topic or "", "partition": message.partition or 0, "offset": message.offset}
+    where = {"topic": clean(message.topic or ""), "partition": message.partition or 0, "offset": message.offset}
     of: dict[str, Any] = {"format": event.format, **where}
     db, table = clean(event.db), clean(event.table)
     if isinstance(event, Bootstrap):
-        if event.schema is None:
-            raise NotUsable("bootstrap without a table")
+        if event.schema is None or not _named(event.schema):
+            raise NotUsable("bootstrap without a table that has a name")
         since = event.schema_version if event.commit_ts is None else event.commit_ts
         return DdlRecord(changefeed, _tso(since), db, table, "", "snapshot", mode="form", carried=event.schema, **of)
     commit_ts = event.commit_ts
@@ -43,11 +39,19 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
     if not event.query.strip():
         raise NotUsable("DDL without a statement")
     carried, partial = table_after_event(event) or (None, "")
+    if carried is not None and not _named(carried):
+        carried = None
     mode = "wire" if mode_of(event.format) is WIRE else "typed"
+    mode = mode if clean(event.query) == event.query else ALTERED
     return DdlRecord(
         changefeed, _tso(commit_ts), db, table, clean(event.query), ddl_type=event.ddl_type, mode=mode, carried=carried,
         partial=partial, **of,
     )  # fmt: skip
+
+
+def _named(table: Table) -> bool:
+    """Whether its names can be kept as they are."""
+    return bool(table.id.db and table.id.table) and all(clean(part) == part for part in table.id)
 
 
 def _tso(number: int) -> int:

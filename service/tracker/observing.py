@@ -10,6 +10,7 @@ from schemas.table import Column, Table
 from service.history.compare import difference
 from service.history.model import Drift, DriftKind, State, VersionRow
 from service.history.rows import Key
+from service.history.texts import clean
 
 _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
 """Formats whose rows name the columns' types; the others' types are told by names only, or not at all."""
@@ -82,7 +83,7 @@ class Observer:
         return drift, fitting
 
     def _version(self, sight: Sight, commit_ts: int) -> VersionRow | None:
-        return self._at(sight.table.id.db, sight.table.id.table, commit_ts)
+        return self._at(clean(sight.table.id.db), clean(sight.table.id.table), commit_ts)
 
     def _verdict(self, sight: Sight, version: VersionRow | None) -> tuple[DriftKind, str] | None:
         if version is None:

@@ -10,6 +10,7 @@ from schemas.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from schemas.wire import format_named
 from schemas.wire.base import Context, Decoder
 from service.history.model import Batch, DdlRecord, Drift, Place
+from service.history.texts import clean
 from service.tracker.events import MAY_LACK_WATERMARKS, NotUsable, record_of, records_of_line
 from service.tracker.observing import Observer
 from service.tracker.progress import Progress
@@ -63,7 +64,7 @@ class Reader:
         return replace(record, unsealed_source=True) if record.format in MAY_LACK_WATERMARKS else record
 
     def _message(self, message: Message, batch: Batch) -> None:
-        place = (message.topic or "", message.partition or 0)
+        place = (clean(message.topic or ""), message.partition or 0)
         if message.offset is not None:
             known = self._positions.get(place)
             if known is not None and message.offset < known:
