@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import Result
 
+from schemas.ddl.catalog import new_catalog
 from schemas.errors import SetupError
 from schemas.table import TableId
 from service.history.changefeed.doctor import examine, exit_code
@@ -21,6 +22,7 @@ from service.history.changefeed.rules import RULES
 from service.history.changefeed.settings import Changefeed
 from service.history.changefeed.tables import PatternError, TableFilter
 from service.history.changefeed.topics import expression_error, topic_name
+from service.history.dry_run.run import with_snapshots
 from tests.service.support import Client, command
 
 Case = tuple[str, str]
@@ -331,7 +333,24 @@ def test_table_filters(patterns: list[str], table: str, fits: bool) -> None:
     assert TableFilter(patterns).matches(db, name) is fits
 
 
-@pytest.mark.parametrize("pattern", ["a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"])
+def test_patterns_take_no_exponential_time() -> None:
+    many = "*a" * 60
+    assert not TableFilter([f"{many}b.*"]).matches("a" * 250, "t")
+    assert TableFilter([f"{many}*.*"]).matches("a" * 250, "t")
+    assert TableFilter(["*a*bc.*c"]).matches("xaxbxbc", "cc")
+    assert not TableFilter(["a*.b"]).matches("ba", "b")
+
+
+def test_column_selectors_leave_columns_out() -> None:
+    table = with_snapshots(new_catalog(), ("CREATE TABLE t (`id` int, `a` int, `secret` int)",), "a").table(
+        TableId("a", "t")
+    )
+    some = feed("open-protocol", "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*','!sec*']")
+    assert table is not None
+    assert [c.name for c in some.sent(table).columns] == ["id", "a"]
+
+
+@pytest.mark.parametrize("pattern", ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"])
 def test_bad_patterns(pattern: str) -> None:
     with pytest.raises(PatternError):
         TableFilter([pattern])

@@ -272,13 +272,10 @@ class _Reader:
     def _selectors(self, sensitive: bool) -> Iterator[ColumnSelector]:
         for member in self.lists.get("sink.column-selectors", ()):
             tables = self._filter(texts(member.get("matcher")), sensitive, "sink.column-selectors")
-            one = ColumnSelector(tables, texts(member.get("columns")))
             try:
-                one.keeps("")
+                yield ColumnSelector.of(tables, texts(member.get("columns")))
             except PatternError as error:
                 self.say("error", f"sink.column-selectors: {error}")
-                continue
-            yield one
 
     def _filter(self, patterns: tuple[str, ...], sensitive: bool, where: str) -> TableFilter:
         try:

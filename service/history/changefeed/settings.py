@@ -29,12 +29,16 @@ class ColumnSelector:
     """One member of `[[sink.column-selectors]]`: of these tables' columns, only those of the patterns are sent."""
 
     tables: TableFilter
-    columns: tuple[str, ...]
+    columns: TableFilter
+
+    @classmethod
+    def of(cls, tables: TableFilter, columns: tuple[str, ...]) -> ColumnSelector:
+        """Raises PatternError."""
+        return cls(tables, TableFilter(tuple(_as_table(p) for p in columns)))
 
     def keeps(self, column: str) -> bool:
         """The last pattern that fits decides."""
-        kept = TableFilter(tuple(_as_table(p) for p in self.columns))
-        return kept.matches("c", column)
+        return self.columns.matches("c", column)
 
 
 def _as_table(pattern: str) -> str:

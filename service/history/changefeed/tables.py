@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MAX_PATTERN = 4096
+_MAX_REPEATED = 3
+_MAX_NAME = 256  # TiDB has names of 64 characters
+_ANY = "*"
 _TOKEN = re.compile(
     r"""(?P<back>`(?:[^`]|``)*`)|(?P<double>"(?:[^"]|"")*")|(?P<regex>/(?:[^/\\]|\\.)*/)
       |(?P<set>\[!?[^\]]+\])|(?P<any>\*)|(?P<one>\?)|(?P<escaped>\\[^A-Za-z0-9])|(?P<dot>\.)
@@ -38,14 +41,11 @@ class TableFilter:
         self._rules = [_rule(p, flags) for p in patterns if p.strip() and not p.lstrip().startswith("#")]
 
     def matches(self, db: str, table: str) -> bool:
+        db, table = db[:_MAX_NAME], table[:_MAX_NAME]
         for rule in reversed(self._rules):
             if rule.db.fullmatch(db) and rule.table.fullmatch(table):
                 return rule.positive
         return False
-
-    def matches_all_of(self, db: str) -> bool:
-        """Whether any table of the database may fit."""
-        return any(rule.positive and rule.db.fullmatch(db) for rule in self._rules)
 
 
 def _rule(pattern: str, flags: int) -> _Rule:
@@ -80,9 +80,25 @@ def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
     if not parts:
         raise PatternError(f"pattern {pattern!r}: a name is missing")
     try:
-        return re.compile("".join(parts), flags), text[at:]
+        return re.compile(_joined(parts), flags), text[at:]
     except re.error as error:
         raise PatternError(f"pattern {pattern!r}: {error}") from None
+
+
+def _joined(parts: list[str]) -> str:
+    """Parts as one expression. What follows a `*` is taken where it fits first and never looked for again, so that
+    matching takes no exponential time; only the last `*` has to reach the end.
+    """
+    pieces: list[list[str]] = [[]]
+    for part in parts:
+        if part == _ANY:
+            pieces.append([])
+        else:
+            pieces[-1].append(part)
+    first, *rest = ("".join(piece) for piece in pieces)
+    if not rest:
+        return first
+    return first + "".join(f"(?>.*?{piece})" for piece in rest[:-1] if piece) + ".*" + rest[-1]
 
 
 def _regex(kind: str, value: str, pattern: str) -> str:
@@ -93,14 +109,15 @@ def _regex(kind: str, value: str, pattern: str) -> str:
             return re.escape(value[1:-1].replace('""', '"'))
         case "regex":
             body = value[1:-1].replace("\\/", "/")
-            if re.search(r"[+*}]\)?[+*{]|\)[+*{]", body):
+            repeated = len(re.findall(r"[+*{]", body))
+            if repeated > _MAX_REPEATED or re.search(r"[+*}?]\)*[+*{]|\)[+*{]", body):
                 # Go's expressions can't take exponential time; Python's can.
-                raise PatternError(f"pattern {pattern!r}: a repeated repetition is not read here")
+                raise PatternError(f"pattern {pattern!r}: so many repetitions are not read here")
             return f"(?:{body})"
         case "set":
             return "[^" + value[2:] if value.startswith("[!") else value
         case "any":
-            return ".*"
+            return _ANY
         case "one":
             return "."
         case "escaped":
