@@ -15,6 +15,7 @@ from service.deps import Services
 from service.registry.core import Registry
 from service.settings import STRICT, Settings
 from service.store import open_store
+from service.ui import site
 
 ROUTERS = tuple(
     part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
@@ -34,7 +35,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *site.ROUTERS):
         app.include_router(router)
     errors.install(app)
     openapi.install(app)
@@ -47,4 +48,6 @@ def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
     app = create_app(settings)
-    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)
+    served = Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)
+    app.state.served = served  # what the pages ask, as any client does
+    return served

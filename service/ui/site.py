@@ -1,0 +1,25 @@
+"""All pages, and what is not a page of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from service.ui import explaining, subjects
+from service.ui.pages import HOME, go, stylesheet
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui")
+async def home(request: Request) -> Response:
+    return go(HOME)
+
+
+@router.get("/ui/style.css")
+async def style(request: Request) -> Response:
+    return stylesheet()
+
+
+ROUTERS: Final = (router, subjects.router, explaining.router)
