@@ -31,6 +31,7 @@ _HEADERS: Final = {
 }
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _MOST_FIELDS: Final = 100
+_LINE: Final = 90
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 Page = Callable[[Request], Awaitable[Response]]
@@ -52,23 +53,44 @@ def _time(milliseconds: int | None) -> str:
 
 
 def pretty(text: str) -> str:
-    """JSON on indented lines, its tokens (numbers, escapes) and key order as they are; anything else as it is."""
+    """JSON on indented lines, what fits on one kept on it, tokens and key order as they are; other texts as they are."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    lines, depth, before = [""], 0, ""
-    for token in _TOKENS.findall(text):
-        if token in "}]":
+    tokens = _TOKENS.findall(text)
+    short = _short(tokens)
+    lines, depth, flat, before = [""], 0, 0, ""
+    for place, token in enumerate(tokens):
+        if token in "}]" and not flat:
             depth -= 1
             if before not in "{[":
                 lines.append("  " * depth)
-        elif before and before in "{[,":
+        elif before and before in "{[," and not flat:
             lines.append("  " * depth)
-        depth += token in "{["
+        elif before == ",":
+            lines[-1] += " "
+        if flat or place in short:
+            flat += (token in "{[") - (token in "}]")
+        else:
+            depth += token in "{["
         lines[-1] += ": " if token == ":" else token
         before = token
     return "\n".join(lines)
+
+
+def _short(tokens: list[str]) -> set[int]:
+    """Where the objects and lists begin that fit on a line."""
+    found, opened, length = set(), [], 0
+    for place, token in enumerate(tokens):
+        if token in "{[":
+            opened.append((place, length))
+        length += len(token) + (token in ":,")
+        if token in "}]":
+            start, before = opened.pop()
+            if length - before <= _LINE:
+                found.add(start)
+    return found
 
 
 _ENVIRONMENT = Environment(
