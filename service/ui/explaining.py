@@ -98,7 +98,7 @@ async def answer(request: Request) -> Response:
 
 
 def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
-    options = Options(time_zone=filled.zone)
+    options = Options.of({}, time_zone=filled.zone)
     question = Question(filled.message, filled.format, Context(source, None, options), options, source.registered)
     return explain(question)
 

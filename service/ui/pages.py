@@ -53,7 +53,7 @@ def _time(milliseconds: int | None) -> str:
 
 
 def pretty(text: str) -> str:
-    """JSON on indented lines, what fits on one kept on it, tokens and key order as they are; other texts as they are."""
+    """JSON on indented lines, what fits on one kept on it, its tokens as they are; any other text as it is."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -111,10 +111,10 @@ def go(path: str) -> Response:
     return RedirectResponse(path, 303, headers=_HEADERS)
 
 
-def stylesheet() -> Response:
-    text = files("service.ui").joinpath("static/style.css").read_bytes()
-    headers = {**_HEADERS, "Cache-Control": "max-age=300"}
-    return Response(text, headers=headers, media_type="text/css; charset=utf-8")
+def static(name: str, media_type: str) -> Response:
+    """A file that comes with the pages."""
+    content = files("service.ui").joinpath("static", name).read_bytes()
+    return Response(content, headers={**_HEADERS, "Cache-Control": "max-age=300"}, media_type=media_type)
 
 
 def part(request: Request, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from service.ui import explaining, subjects
-from service.ui.pages import HOME, go, stylesheet
+from service.ui.pages import HOME, go, static
 
 router = APIRouter(include_in_schema=False)
 
@@ -19,7 +19,12 @@ async def home(request: Request) -> Response:
 
 @router.get("/ui/style.css")
 async def style(request: Request) -> Response:
-    return stylesheet()
+    return static("style.css", "text/css; charset=utf-8")
+
+
+@router.get("/ui/icon.svg")
+async def icon(request: Request) -> Response:
+    return static("icon.svg", "image/svg+xml")
 
 
 ROUTERS: Final = (router, subjects.router, explaining.router)

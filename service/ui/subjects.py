@@ -24,6 +24,7 @@ _SCANNED: Final = 5000
 _SCAN_PAGE: Final = 500
 _MODES: Final = ("READWRITE", "READONLY", "IMPORT")
 _ALL: Final = ":*:"
+_NO_SCHEMA: Final = "Invalid schema"
 _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
 
 
@@ -281,7 +282,9 @@ async def check(request: Request) -> Response:
     answer = await api.send(
         "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
     )
-    checked = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
+    checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
+    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
+        checked = {**checked, "is_compatible": None}
     return await _subject(request, subject, pasted=fields.get("schema", ""), checked=checked)
 
 
