@@ -40,7 +40,7 @@ def test_avro_with_its_schema(page: Page, writing: str) -> None:
     row = page.get_by_role("row", name="after.price")
     expect(row).to_contain_text("decimal")
     row.locator("summary").click()
-    expect(row).to_contain_text("craft")
+    expect(row).to_contain_text("debezium-mysql")
 
 
 def test_json_as_it_is(page: Page) -> None:
