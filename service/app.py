@@ -8,17 +8,34 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api import (
+    compatibility,
+    config,
+    contexts,
+    errors,
+    health,
+    history,
+    metrics,
+    mode,
+    openapi,
+    root,
+    schemas,
+    subjects,
+)
 from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
 from service.registry.core import Registry
 from service.settings import STRICT, Settings
 from service.store import open_store
+from service.store.history import HistoryStore
+from service.tracker.config import tracked
+from service.tracker.metrics import TrackerMetrics
+from service.tracker.running import Trackers
 from service.ui import site
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
+    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history)
 )
 
 
@@ -28,18 +45,24 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
 
+    histories = HistoryStore(store)
+    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, store)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        trackers.start()
         yield
+        trackers.stop()
         store.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
+    app.state.services = Services(registry, settings.profile, settings.max_body_bytes, histories)
     for router in (*ROUTERS, *site.ROUTERS):
         app.include_router(router)
     errors.install(app)
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
+    app.state.metrics.collectors.register(TrackerMetrics(histories, trackers))
     app.add_middleware(RawPaths)
     return app
 

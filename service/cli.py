@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
 from service.commands.history import history
 from service.commands.serve import serve
+from service.commands.track import track, with_end
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(track)
 app.add_typer(history, name="history")
 
 
@@ -18,4 +22,4 @@ def commands() -> None:
 
 
 def main() -> None:
-    app(prog_name="python -m service")
+    app(with_end(sys.argv[1:]), prog_name="python -m service")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 
+from service.history.derive import Derivations
+from service.history.ports import History
 from service.registry.core import Registry
 
 
@@ -16,6 +18,8 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
+    history: History
+    derivations: Derivations = field(default_factory=Derivations)
 
 
 def services(request: Request) -> Services:

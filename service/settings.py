@@ -65,6 +65,8 @@ class Settings(BaseSettings):
         default="info", description="what is logged to stderr"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines look")
+    bootstrap_servers: str = Field(default="", description="Kafka of the changefeeds that are followed: HOST:PORT")
+    track: str = Field(default="", description="changefeeds to follow: [NAME=]kafka:TOPIC, or a TOML file")
     access_log: bool = Field(default=False, description="whether every request is logged")
     advertised_host: str = Field(default="", description="accepted from SCHEMA_REGISTRY_HOST_NAME, not used")
 

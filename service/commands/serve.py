@@ -38,6 +38,14 @@ AccessLog = Annotated[
     bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
 ]
 
+Track = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[NAME=]kafka:T|CONFIG", help="Follow changefeeds into table histories: topics, or a TOML file. [none]"
+    ),
+]
+Servers = Annotated[str | None, typer.Option(help="Kafka of --track: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
+
 
 def serve(
     host: Host = None,
@@ -45,6 +53,8 @@ def serve(
     store: StoreUrl = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
+    track: Track = None,
+    bootstrap_servers: Servers = None,
     log_format: LogFormat = None,
     access_log: AccessLog = None,
 ) -> None:
@@ -64,6 +74,8 @@ def serve(
         "store": store,
         "profile": profile,
         "logical_types": logical_types,
+        "track": track,
+        "bootstrap_servers": bootstrap_servers,
         "log_format": log_format,
         "access_log": access_log,
     }

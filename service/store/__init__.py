@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.errors import SetupError
+from service.store import history_tables as history_tables  # its tables are part of the layout
 from service.store.sql import SqlStore
 from service.store.sqlite import sqlite_engine
 
