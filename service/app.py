@@ -12,6 +12,7 @@ from service.api import (
     compatibility,
     config,
     contexts,
+    dry_run,
     errors,
     health,
     history,
@@ -29,13 +30,15 @@ from service.registry.core import Registry
 from service.settings import STRICT, Settings
 from service.store import open_store
 from service.store.history import HistoryStore
+from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.running import Trackers
 from service.ui import site
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history)
+    part.router
+    for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history, dry_run)
 )
 
 
@@ -56,7 +59,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         store.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    app.state.services = Services(registry, settings.profile, settings.max_body_bytes, histories)
+    app.state.services = Services(
+        registry, settings.profile, settings.max_body_bytes, histories, RegistrySubjects(registry)
+    )
     for router in (*ROUTERS, *site.ROUTERS):
         app.include_router(router)
     errors.install(app)

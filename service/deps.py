@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from service.history.derive import Derivations
+from service.history.dry_run.ports import Subjects
 from service.history.ports import History
 from service.registry.core import Registry
 
@@ -19,6 +20,7 @@ class Services:
     profile: int
     max_body_bytes: int
     history: History
+    subjects: Subjects
     derivations: Derivations = field(default_factory=Derivations)
 
 
