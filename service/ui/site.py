@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui import explaining, subjects
+from service.ui import explaining, lineage, subjects, tables
 from service.ui.pages import HOME, go, static
 
 router = APIRouter(include_in_schema=False)
@@ -27,4 +27,4 @@ async def icon(request: Request) -> Response:
     return static("icon.svg", "image/svg+xml")
 
 
-ROUTERS: Final = (router, subjects.router, explaining.router)
+ROUTERS: Final = (router, subjects.router, tables.router, tables.dry_run, explaining.router, lineage.router)

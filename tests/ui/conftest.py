@@ -38,11 +38,27 @@ def fill(client: Client) -> None:
     client.send("POST", f"/subjects/{part(':.eu:orders')}/versions", {"schema": '"string"'})
 
 
+DDL = (
+    (100, "CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, price DECIMAL(12,2) NOT NULL, note TEXT)"),
+    (200, "ALTER TABLE orders ADD COLUMN paid TINYINT NULL, MODIFY COLUMN price DECIMAL(14,2) NOT NULL"),
+    (300, "RENAME TABLE orders TO bills"),
+    (400, f"CREATE TABLE `{EVIL[:20]}` (id INT PRIMARY KEY COMMENT '<script>')"),
+)
+
+
+def tell(client: Client) -> None:
+    """The history of a table that is renamed, and of one with a hostile name; rows are of milliseconds since 1970."""
+    for milliseconds, query in DDL:
+        body = {"commit_ts": milliseconds << 18, "db": "shop", "query": query}
+        assert client.send("POST", "/history/ddl", body).status == 200
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Client]:
     with running_service() as url:
         client = Client(url)
         fill(client)
+        tell(client)
         yield client
 
 

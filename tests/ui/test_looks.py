@@ -23,6 +23,10 @@ PAGES = {
     "delete": "/ui/subjects/tidb_shop_customers-value/delete",
     "hostile": f"/ui/subjects/{part(EVIL)}",
     "explain": "/ui/explain",
+    "tables": "/ui/tables",
+    "table": "/ui/tables/shop/orders",
+    "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
+    "dry-run": "/ui/dry-run",
 }
 CONTRAST = 4.5
 
