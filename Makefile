@@ -38,6 +38,7 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra dev pyproject.toml -o requirements/lock.txt
 	sed -E '/^ +--hash/d; s/ \\$$//' requirements/lock.txt > requirements/.versions.txt
 	$(PIN) --extra service -c requirements/.versions.txt pyproject.toml -o requirements/service.txt
+	$(PIN) --extra spark --extra java -c requirements/.versions.txt pyproject.toml -o requirements/spark.txt
 	rm -f requirements/.versions.txt
 
 docs: setup ## write the generated parts of docs/ anew
