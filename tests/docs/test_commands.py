@@ -189,9 +189,8 @@ def test_every_command_is_marked() -> None:
     assert not unknown
 
 
-def test_how_many_run(record_property: Callable[[str, object], None]) -> None:
+def test_most_are_run() -> None:
+    """How many, and why the others are not: the end of the run says it (conftest.py)."""
     blocks = [block for page in pages() for block in page.blocks]
     left_out = [block for block in blocks if block.not_run]
-    record_property("commands run", len(blocks) - len(left_out))
-    record_property("commands not run", len(left_out))
-    assert len(left_out) < len(blocks)
+    assert 2 * len(left_out) < len(blocks)
