@@ -115,9 +115,22 @@ def access(place: Place) -> None:
     (place.folder / "acl.toml").write_text(example[1], encoding="utf-8")
 
 
+def jobs(place: Place) -> None:
+    """open.jsonl, debezium.jsonl: the same rows in two formats, and their DDL; out.jsonl.dead.jsonl: a dead letter."""
+    for format_, case in (("open", "wide.default"), ("debezium", "wide.ext.schema")):
+        for suffix in (".jsonl", ".meta.json"):
+            data = (ROOT / "tests" / "golden" / format_ / f"{case}{suffix}").read_bytes()
+            (place.folder / f"{format_}{suffix}").write_bytes(data)
+    told = {"reason": "NOT_FRAMED", "detail": "no header", "origin": "shop/0/7", "attempt": "1"}
+    headers = [[f"bridge.{name}", base64.b64encode(text.encode()).decode()] for name, text in told.items()]
+    dead = {"topic": "shop", "partition": 0, "offset": 7, "timestamp": 1_767_607_800_000, "key_b64": None,
+            "value_b64": base64.b64encode(b"?").decode(), "headers": headers}  # fmt: skip
+    (place.folder / "out.jsonl.dead.jsonl").write_text(json.dumps(dead) + "\n", encoding="utf-8")
+
+
 NEEDS: dict[str, Callable[[Place], None]] = {
     "files": files, "service": service, "kafka": kafka, "old": old, "postgres": postgres, "tables": tables,
-    "access": access,
+    "access": access, "jobs": jobs,
 }  # fmt: skip
 
 
