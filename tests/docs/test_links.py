@@ -63,8 +63,8 @@ def options(words: list[str]) -> set[str] | None:
         return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
     commands = next(one for one in parser()._actions if one.choices and not one.option_strings).choices
     assert isinstance(commands, dict)
-    if rest and not rest[0].startswith("-") and rest[0] not in commands:
-        return None
+    if rest and not rest[0].startswith("-") and not rest[0].isupper() and rest[0] not in commands:
+        return None  # JOB stands for any
     return {name for one in commands.values() for name in one._option_string_actions}
 
 
