@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 import pytest
 
 from service.moving.asking import Access, Http
+from service.moving.progress import Lines
 from service.moving.rest import RestSource
+from tests.service.support import Client
 from tests.service.test_import_export import command
 
 
@@ -86,3 +88,23 @@ def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
     assert command("import", seven, "--dry-run", cwd=tmp_path, BRIDGE_REGISTRY_USER="u:p:w")[0] == 0
     code, _, told = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
     assert (code, "refused GET /subjects" in told) == (2, True)
+
+
+def test_versions_behind_an_alias_are_counted(client: Client) -> None:
+    """While a subject's config has an alias, every path shows the other subject."""
+    for subject in ("s", "hidden"):
+        assert client.register(subject, '"int"').status == 200
+    assert client.send("PUT", "/config/hidden", {"alias": "s"}).status == 200
+    with closing(Http(client.url)) as http:
+        source = RestSource(http)
+        assert list(source.read().versions) == [("s", 1)]
+    assert source.left_out == {"versions that REST hides because their subject's config has an alias": 1}
+
+
+def test_progress_without_a_terminal() -> None:
+    said: list[str] = []
+    told = Lines(said.append, every=0)
+    told("versions", 3, 10)
+    told("writing", 1, None)
+    told("configs", 0, 0)
+    assert said == ["versions: 3 of 10", "writing: 1"]
