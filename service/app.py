@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from schemas.errors import SetupError
+from service.access.files import Files
 from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api.auth import Auth
 from service.api.hot import Hot
+from service.api.lane import Lane
 from service.api.paths import RawPaths
+from service.api.permissions import Permissions
 from service.deps import Services
 from service.registry.core import Registry
 from service.registry.ports import Store
@@ -28,19 +34,32 @@ def create_app(settings: Settings | None = None, store: Store | None = None) -> 
     `store`: one that is open already, instead of the one that the settings name.
     """
     settings = settings or Settings()
-    opened = store or open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    files = access_files(settings)
+    waiting, connections = settings.store_wait_seconds, settings.store_connections
+    opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
     registry = Registry(opened, settings.compatibility, settings.logical_types == STRICT)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        files.start()
         yield
+        files.close()
         opened.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    app.state.services = Services(registry, settings.profile, settings.max_body_bytes)
+    app.state.services = Services(
+        registry,
+        settings.profile,
+        settings.max_body_bytes,
+        max_schema_bytes=settings.max_schema_bytes,
+        max_references=settings.max_references,
+    )
+    app.state.files = files
     for router in ROUTERS:
         app.include_router(router)
     errors.install(app)
+    if settings.controls_access:
+        app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
     app.add_middleware(RawPaths)
@@ -50,5 +69,29 @@ def create_app(settings: Settings | None = None, store: Store | None = None) -> 
 def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
-    app = create_app(settings)
-    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)
+    return served_around(create_app(settings), settings)
+
+
+def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
+    """An app of `create_app` as it is served: with the hot path, and with access control where there is some."""
+    services: Services = app.state.services
+    registry = services.registry
+
+    def hot(seen: Registry) -> Hot:
+        lane = Lane(replace(services, registry=seen))
+        return Hot(app, seen.store, app.state.metrics, lane, log=settings.access_log)
+
+    served: ASGIApp = hot(registry)
+    if settings.controls_access:
+        served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+    app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
+    return served
+
+
+def access_files(settings: Settings) -> Files:
+    """What the files of the settings say. Raises SetupError."""
+    try:
+        settings.check_access()
+    except ValueError as error:
+        raise SetupError("USAGE", details=str(error)) from None
+    return Files(settings.auth_file, settings.acl_file)

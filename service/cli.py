@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from service.commands.access import check_acl, hash_password, new_token
+from service.commands.backup import backup, restore
 from service.commands.export import export
 from service.commands.history import history
 from service.commands.import_ import import_
@@ -12,6 +14,11 @@ from service.commands.serve import serve
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(check_acl)
+app.command()(hash_password)
+app.command()(new_token)
+app.command()(backup)
+app.command()(restore)
 app.command("import")(import_)
 app.command()(export)
 app.command()(mirror)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from fastapi import Request
 
+from service.access.acl import Access
 from service.registry.core import Registry
+
+SEEN: Final = "bridge.seen"
+"""The key of the ASGI scope where a `Seen` is, when access is controlled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Who asks, what they may do, and the registry as they see it."""
+
+    name: str
+    access: Access
+    registry: Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +30,13 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
+    max_schema_bytes: int = 4 * 1024 * 1024
+    max_references: int = 500
 
 
 def services(request: Request) -> Services:
-    """The services of the app that serves this request."""
+    """The services of the app that serves this request; its registry is the one that the user may see."""
     found = request.app.state.services
     assert isinstance(found, Services)
-    return found
+    seen = request.scope.get(SEEN)
+    return found if seen is None else replace(found, registry=seen.registry)

@@ -121,13 +121,15 @@ def _masked(url: str) -> str:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, but takes no credentials to another host."""
+    """Follows redirects, but takes no credentials to another host or from https to http."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         if req.get_method() not in ("GET", "HEAD"):
             return None  # urllib would make a GET of a POST: the redirect is the answer
+        if not newurl.lower().startswith(("http:", "https:")):
+            return None  # urllib would follow to ftp, too
         followed = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if followed is not None and followed.host != req.host:
+        if followed is not None and (followed.type, followed.host) != (req.type, req.host):
             followed.remove_header("Authorization")
         return followed
 

@@ -116,8 +116,11 @@ BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
 
 _ERRORS: Final = {
     400: "The path or the body can't be read",
+    401: "Access is controlled, and nobody who is known asks",
+    403: "Whoever asks may not do this",
     404: "Not found, or a number that is none",
     406: "No media type that is offered is accepted",
+    429: "Too many passwords wait to be checked",
     500: "The store fails, or is busy for too long",
 }
 _ERRORS_WITH_BODY: Final = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,19 +16,18 @@ from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
 from service import logs
-from service.api.hot import Hot
-from service.app import create_app
+from service.app import create_app, served_around
 from service.commands import moving
 from service.commands.moving import SAYS_NO, access, counted, run
 from service.commands.saying import give_up, say
-from service.commands.serve import AccessLog, Host, LogFormat, Port, Profile, stopped
+from service.commands.serve import AccessLog, Host, LogFormat, Port, Profile, serve_on
 from service.moving.asking import GATEWAY, Access, Http, InProcess, masked
 from service.moving.following import Followed, RestFollowed, TopicFollowed
 from service.moving.mirror import Mirror
 from service.moving.mirrored import Forwarding, Named, ReadOnly, install
 from service.moving.places import TOPIC
 from service.moving.topic import Topic, client_settings
-from service.server import base_url, bind, server
+from service.server import bind
 from service.settings import Settings
 from service.store import open_store
 
@@ -150,7 +148,9 @@ def settled(explicit: dict[str, Any]) -> Settings:
 def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
     """The mirror, and its service as an ASGI app. Raises SetupError."""
     with ExitStack() as stack:
-        store: Any = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+        store: Any = open_store(
+            settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections
+        )
         stack.callback(store.close)
         app = create_app(settings, ReadOnly(store))
         own = InProcess(Named(create_app(unguarded(settings), ReadOnly(store))))
@@ -170,7 +170,7 @@ def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]
         )
         one.check_store()
         install(app, one)
-        served: ASGIApp = Named(Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log))
+        served: ASGIApp = Named(served_around(app, settings))
         if wish.forward_writes:
             if wish.compared_with is None:
                 raise SetupError(
@@ -223,14 +223,7 @@ def follow(wish: Wish, settings: Settings, interval: float, sample: int) -> int:
         stop = threading.Event()
         thread = threading.Thread(target=one.run, args=(stop, interval, sample), name="mirror", daemon=True)
 
-        def ready() -> None:
-            where = f"listening on {base_url(listening)} store={masked(settings.store)} profile={settings.profile}"
-            say(f"{where} mirror of {masked(wish.source)}")
-            thread.start()
-
-        signal.signal(signal.SIGTERM, stopped)
-        signal.signal(signal.SIGINT, stopped)
-        server(app, settings.log_level, ready).run(sockets=[listening])
+        serve_on(listening, app, settings, f" mirror of {masked(wish.source)}", thread.start)
         stop.set()
         if thread.ident is not None:
             thread.join()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -26,6 +27,7 @@ from service.registry.ports import Reader, Store, Writer
 from service.registry.scopes import shown_context
 
 router = APIRouter()
+T = TypeVar("T")
 
 _SUBJECT: ContextVar[str | None] = ContextVar("mirrored_subject", default=None)
 _LOG: Final = logging.getLogger("service.mirror")
@@ -49,11 +51,24 @@ class ReadOnly:
         subject = _SUBJECT.get()
         raise RegistryError("READ_ONLY", subject=subject or "null", context=shown_context(subject))
 
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        """As `write`, for each."""
+        refused = RegistryError("READ_ONLY", subject="null", context=shown_context(""))
+        return [refused for _ in works]
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def wait_seconds(self) -> float:
+        return self._store.wait_seconds
+
     def listen(self, listener: Listener) -> None:
         self._store.listen(listener)
 
-    def refresh(self) -> None:
-        self._store.refresh()
+    def refresh(self, max_age: float) -> Future[None] | None:
+        return self._store.refresh(max_age)
 
     def check(self) -> None:
         self._store.check()

@@ -123,12 +123,13 @@ class Found:
     """A version that has the schema asked for.
 
     `alike`: not the same text and metadata, but the same with references instead of written out, or without a recorded
-    version number. `completed`: the registry added metadata or the text to what was sent.
+    version number. `completed`: the registry added metadata or the text to what was sent. `new`: it was written now.
     """
 
     stored: Stored
     alike: bool = False
     completed: bool = False
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from schemas.errors import RegistryError
 from service.registry.footprint import (
     ANYTHING,
     CONTEXTS,
@@ -155,9 +156,12 @@ class Transaction:
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
         self._reads.add(ANYTHING)
+        if "\0" in prefix:
+            return []  # no name holds it, and PostgreSQL refuses to look for it
         query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
-        return self._all(self._sql.execute(query.order_by(versions.c.subject, versions.c.version)))
+        # Not ORDER BY: a database may sort by the rules of a language.
+        return sorted(self._all(self._sql.execute(query)), key=lambda stored: (stored.subject, stored.version))
 
     def subjects(self) -> list[tuple[str, bool]]:
         self._reads.add(ANYTHING)
@@ -258,6 +262,8 @@ class Transaction:
             NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        if "\0" in content.text:  # PostgreSQL's text can't hold it; both kinds of store are to hold the same
+            raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
         body = _metadata(content)

@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,3 +124,11 @@ def process_service(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None and not pipe.closed:
                     pipe.read()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens by itself, such as a file that is looked at every second."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
