@@ -20,7 +20,7 @@ _FLAGS: Final = (
     "unsigned", "nullable", "has_default", "default_is_expr", "default_unzoned", "handle_key", "primary_key", "virtual",
     "zerofill", "auto_increment", "unique_key", "multiple_key",
 )  # fmt: skip
-_MOST_TEXTS: Final = 100_000
+_MOST_TEXTS: Final = 50_000
 # Field of a column → its key in `others`, and what is left out.
 _OTHERS: Final = (
     ("length", "l", None), ("scale", "s", None), ("elements", "e", ()), ("default", "d", None), ("vague", "v", ""),
@@ -68,12 +68,26 @@ def decode(form: bytes, id_: TableId) -> Table:
     columns, indexes, charset, collate, comment = json.loads(zlib.decompress(form).decode("utf-8", "surrogatepass"))
     return Table(
         id_,
-        tuple(_read(*c) for c in columns),
+        tuple(map(_interned, columns)),
         tuple(Index(name, tuple(parts), bool(unique)) for name, parts, unique in indexes),
         charset,
         collate,
         comment,
     )
+
+
+_columns: dict[str, Column] = {}
+
+
+def _interned(form: list[Any]) -> Column:
+    """Equal columns of different tables and versions are one object: most databases repeat themselves."""
+    key = repr(form)
+    known = _columns.get(key)
+    if known is None:
+        if len(_columns) >= _MOST_TEXTS:
+            _columns.clear()
+        known = _columns[key] = _read(*form)
+    return known
 
 
 def _read(name: str, kind: str, flags: int, others: dict[str, Any]) -> Column:
@@ -95,7 +109,7 @@ def digest(form: bytes) -> bytes:
 class Tables:
     """Decoded tables, the least recently used dropped first; `most` counts columns. For several threads."""
 
-    def __init__(self, most: int = 60_000) -> None:
+    def __init__(self, most: int = 250_000) -> None:
         self._most = most
         self._columns = 0
         self._kept: OrderedDict[tuple[bytes, TableId], Table] = OrderedDict()

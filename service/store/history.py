@@ -75,7 +75,9 @@ class HistoryStore(Writing):
         key, before = key_of((db, table)), Position(ts, LAST_ORDINAL if inclusive else 0)
         with self._reading(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
-            following = queries.following(key, before if row is None else row.position)
+            # The row at `before` itself is not before it.
+            at = Position(before.commit_ts, before.ordinal - 1) if row is None else row.position
+            following = queries.following(key, at)
             to_ts = following.position.commit_ts if following else None
             pending = queries.pending_up_to(key, ts)
             if row is None:
