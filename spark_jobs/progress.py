@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from spark_jobs.summary import Summary
+
 T = TypeVar("T")
 _EVERY = 10.0
 
@@ -27,3 +29,8 @@ def tracked(items: Iterable[T], what: str) -> Iterator[T]:
         if count % 1000 == 0 and time.monotonic() - told > _EVERY:
             told = time.monotonic()
             print(f"{what}: {count} messages, {count / (told - began):,.0f}/s", file=sys.stderr)
+
+
+def tell_summary(command: str, summary: Summary) -> None:
+    """The summary, a line each on stderr, after the command's name."""
+    print("\n".join(f"{command}: {line}" for line in summary.lines()), file=sys.stderr)

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    commands.add_parser("package")
+
+
+def run(args: argparse.Namespace) -> int:
+    return 2

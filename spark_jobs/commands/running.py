@@ -1,0 +1,61 @@
+"""decode, encode and transcode once their sides are known: in this process, in Spark, or as a stream."""
+
+from __future__ import annotations
+
+import argparse
+
+from schemas.errors import SetupError
+from spark_jobs import jobs, lineage, metrics
+from spark_jobs.commands.sides import kafka_of, seconds
+from spark_jobs.endpoints import DeadLetters, delta_of, different_files, line_sink, message_sink, plain_source, source
+from spark_jobs.flow import Work
+from spark_jobs.progress import tell_summary, tracked
+
+
+def dead_place(args: argparse.Namespace) -> str | None:
+    """Where failed messages go: for encode and transcode there is a place always."""
+    if args.on_error == "drop":
+        return None
+    if args.dead_letter or args.command == "decode":
+        found: str | None = args.dead_letter
+        return found
+    if args.out == "-":
+        return f"{args.command}.dead.jsonl"
+    name = args.out.removeprefix("kafka:").removeprefix("delta:").rstrip("/") or args.source.removeprefix("kafka:")
+    return f"{name}.dead.jsonl"
+
+
+def run_job(args: argparse.Namespace, work: Work) -> int:
+    """Runs the job; its exit code. SetupError when it can't start or go on."""
+    kafka, place = kafka_of(args), dead_place(args)
+    different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
+    table = getattr(args, "table", None)
+    name = args.job or args.command
+    if args.stream or args.checkpoint:
+        from spark_jobs.stream import Stream, run_stream
+
+        if not (args.stream and args.checkpoint):
+            raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
+        trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
+        stream = Stream(args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger)
+        stream = stream.with_(table, args.max_per_batch, args.master, args.metrics, args.lineage, name)
+        return run_stream(stream)
+    if delta_of(args.out) or table:
+        from spark_jobs.delta_job import run_batch
+
+        summary = run_batch(args.command, work, args.source, args.out, place, kafka, args.master, table)
+    else:
+        dead = DeadLetters(place, kafka) if place else None
+        if args.spark:
+            from spark_jobs import spark_run
+
+            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+            summary = spark_run.run(args.source, work, out, dead, kafka, args.master)
+        else:
+            reading = plain_source if args.command == "encode" else source
+            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+            summary = jobs.run(tracked(reading(args.source, kafka), args.command), work, out, dead)
+    metrics.write(args.metrics, name, summary)
+    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
+    tell_summary(args.command, summary)
+    return summary.exit_code
