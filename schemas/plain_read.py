@@ -57,7 +57,8 @@ def one_message(first: Message, then: Message) -> bool:
 class PlainDecoder:
     """Reads plain-form lines: a message's value is a line, or the lines of one message's rows.
 
-    Types come from the tables that are known. That is a definition valid at the row's commit_ts, else the Avro schema that the line's `schema_id` names.
+    Types come from a table definition valid at the row's commit_ts, else from the Avro schema that the line's
+    `schema_id` names.
     """
 
     def __init__(self, context: Context) -> None:

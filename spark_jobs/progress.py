@@ -32,5 +32,10 @@ def tracked(items: Iterable[T], what: str) -> Iterator[T]:
 
 
 def tell_summary(command: str, summary: Summary) -> None:
-    """The summary, a line each on stderr, after the command's name."""
-    print("\n".join(f"{command}: {line}" for line in summary.lines()), file=sys.stderr)
+    """The summary on stderr."""
+    tell_lines(command, summary.lines())
+
+
+def tell_lines(command: str, lines: Iterable[str]) -> None:
+    """Lines on stderr, each after the command's name."""
+    print("\n".join(f"{command}: {line}" for line in lines), file=sys.stderr)
