@@ -61,6 +61,15 @@ class Summary:
             else:
                 getattr(self, counter)[key] += n
 
+    def merge(self, other: Summary) -> None:
+        """Adds the counts of a later part of the same run; what is held back is what the later part says."""
+        self.messages += other.messages
+        self.out += other.out
+        self.dropped += other.dropped
+        self.held = other.held
+        for name in (*_COUNTERS, "used"):
+            getattr(self, name).update(getattr(other, name))
+
     @property
     def exit_code(self) -> int:
         """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs.

@@ -74,6 +74,9 @@ def spark(p: argparse.ArgumentParser) -> None:
         "--trigger", default="10s", metavar="T", help="a micro-batch each T (10s); `now`: what is there, then end"
     )
     p.add_argument("--max-per-batch", type=int, metavar="N", help="messages of a micro-batch at most")
+    p.add_argument(
+        "--patience", default="10m", metavar="T", help="how long a stream waits for what is down: registry, Kafka (10m)"
+    )
     p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
     p.add_argument("--lineage", metavar="URL", help="tell this service which topics, versions and subjects were used")
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")

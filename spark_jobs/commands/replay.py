@@ -29,9 +29,7 @@ exit codes
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(
-        commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, ""
-    )
+    p = grammar.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="dead letters")
     p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where the messages go")
     p.add_argument("--reason", action="append", default=[], metavar="CODE", help="only these (again for more)")

@@ -10,15 +10,18 @@ from spark_jobs.commands.sides import kafka_of, seconds
 from spark_jobs.endpoints import DeadLetters, delta_of, different_files, line_sink, message_sink, plain_source, source
 from spark_jobs.flow import Work
 from spark_jobs.progress import tell_summary, tracked
+from spark_jobs.tables import table_of
 
 
 def dead_place(args: argparse.Namespace) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
-    if args.dead_letter or args.command == "decode":
+    if args.dead_letter or (args.command == "decode" and not (args.stream or delta_of(args.out))):
         found: str | None = args.dead_letter
         return found
+    if args.stream and args.on_error == "dead-letter":
+        return f"{args.out.removeprefix('kafka:').removeprefix('delta:').rstrip('/') or args.command}.dead"
     if args.out == "-":
         return f"{args.command}.dead.jsonl"
     name = args.out.removeprefix("kafka:").removeprefix("delta:").rstrip("/") or args.source.removeprefix("kafka:")
@@ -37,13 +40,16 @@ def run_job(args: argparse.Namespace, work: Work) -> int:
         if not (args.stream and args.checkpoint):
             raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
         trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
-        stream = Stream(args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger)
-        stream = stream.with_(table, args.max_per_batch, args.master, args.metrics, args.lineage, name)
+        stream = Stream(
+            args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
+            table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
+            lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"),
+        )  # fmt: skip
         return run_stream(stream)
     if delta_of(args.out) or table:
         from spark_jobs.delta_job import run_batch
 
-        summary = run_batch(args.command, work, args.source, args.out, place, kafka, args.master, table)
+        summary = run_batch(work, args.source, args.out, place, kafka, args.master, table)
     else:
         dead = DeadLetters(place, kafka) if place else None
         if args.spark:

@@ -86,7 +86,7 @@ def test_decode(golden: Golden) -> None:
     messages, own = _mixed(golden, "decode")
     out, dead, alone = _Lines(), _Lines(), _Lines()
     summary: Any = jobs.run(messages, Work(golden.side()), out, dead)  # type: ignore[arg-type]
-    jobs.run(golden.messages(), Work(golden.side()), alone, None)  # type: ignore[arg-type]
+    jobs.run(golden.messages(), Work(golden.side()), alone, None)
     assert [line for line in out.found if line["kind"] != "error"] == alone.found
     assert len(dead.found) == own.count(False) == sum(line["kind"] == "error" for line in out.found)
     assert summary.messages == len(messages)
