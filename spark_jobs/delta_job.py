@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from spark_jobs import lake
 from spark_jobs.codec import check_any_order
@@ -14,7 +17,14 @@ from spark_jobs.tables import table_of
 
 
 def run_batch(
-    work: Work, source: str, out: str, dead: str | None, kafka: KafkaClient, master: str | None, table: str | None
+    work: Work,
+    source: str,
+    out: str,
+    dead: str | None,
+    kafka: KafkaClient,
+    master: str | None,
+    table: str | None,
+    statements: Sequence[DdlText] = (),
 ) -> Summary:
     """Everything up to the high watermarks of now, appended to the table in one transaction."""
     check_any_order(work.read)
@@ -25,5 +35,5 @@ def run_batch(
     spark = lake.session(master, needs_delta(out, dead))
     topic = topic_of(source)
     frame = input_of_job(spark, source, topic, kafka.settings() if topic else None, kafka.from_offset)
-    runner = Runner(spark, work, out, dead, kafka, None, table_of(table))
+    runner = Runner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary

@@ -21,7 +21,8 @@ OnError = Literal["fail", "dead-letter", "drop"]
 class Work:
     """A job: what is read, what is written (None: plain form), and the stages between.
 
-    topic: the rule that names the topics written. on_error: what becomes of a message that fails.
+    topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
+    applied to a table instead of written.
     """
 
     read: Side
@@ -30,6 +31,7 @@ class Work:
     on_error: OnError = "dead-letter"
     dedupe: bool = False
     until_resolved: bool = False
+    merge: bool = False
 
     @property
     def marked(self) -> bool:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from schemas.event import DdlEvent
-from schemas.table import TableId
+from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
+from spark_jobs.history import of_events, steps_of, table_names
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
 from spark_jobs.piece_batches import Form, PieceBatches, pieces_type
@@ -25,7 +27,7 @@ from spark_jobs.sinks import Place, place_of_frames
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _PLACE = ("position", "number", "part")
 
@@ -45,11 +47,13 @@ class Runner:
 
     def __init__(
         self, spark: SparkSession, work: Work, out: str, dead: str | None, kafka: KafkaClient,
-        checkpoint: Checkpoint | None, table: TableId | None = None,
+        checkpoint: Checkpoint | None, table: TableId | None = None, statements: Sequence[DdlText] = (),
     ) -> None:  # fmt: skip
         self._spark, self._work, self._table = spark, work, table
         self._checkpoint = checkpoint
         self._form: Form = "message" if work.write else "change" if delta_of(out) or table else "line"
+        self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
+        self._path = delta_of(out)
         self._out: Place = place_of_frames(out, kafka, self._form, work.topic, checkpoint)
         self._dead: Place | None = (
             place_of_frames(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
@@ -76,17 +80,19 @@ class Runner:
             if work.until_resolved:
                 out = self._released(out, number, outcome, partitions)
             with _kept(out) as out:
-                summary.out = self._write(out, number, summary)
+                summary.out = self._write(out, number, work, summary)
             if failed and work.on_error == "drop":
                 summary.dropped = failed
             elif failed and self._dead is not None:
                 self._dead.write(dead.select(F.col("message.*"), F.col("position")), number, False)
         return outcome
 
-    def _write(self, out: DataFrame, number: int, summary: Summary) -> int:
+    def _write(self, out: DataFrame, number: int, work: Work, summary: Summary) -> int:
         count = out.count()
         if not count:
             return 0
+        if self._work.merge:
+            return self._merged(out.select("change.*", "position"), work, summary)
         by_time = self._work.until_resolved
         if self._work.marked:
             # All rows of a key come from one partition of the source: there they get their order back.
@@ -105,22 +111,60 @@ class Runner:
         return count
 
     def _typed(self, changes: DataFrame, summary: Summary) -> tuple[DataFrame, int]:
-        """The changes of one table, its columns as they are now; what is left out is counted."""
+        """The changes of one table, its columns as they are now."""
         from spark_jobs.api import _newest_table, typed_changes
 
         assert self._table is not None
-        ours = (F.col("db") == self._table.db) & (F.col("table") == self._table.table) & (F.col("kind") == "row")
-        for row in changes.where(~F.coalesce(ours, F.lit(False))).groupBy("kind").count().collect():
-            summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
-        found = typed_changes(changes.where(ours), _newest_table(self._work.read, self._table))
+        ours = self._of_table(changes, [(0, self._table)], summary)
+        found = typed_changes(ours, _newest_table(self._work.read, self._table))
         return found, found.count()
+
+    def _merged(self, changes: DataFrame, work: Work, summary: Summary) -> int:
+        """The changes applied to the Delta table; how many keys were written."""
+        from spark_jobs.api import _newest_table
+        from spark_jobs.merging import Target
+
+        assert self._table is not None
+        assert self._path is not None
+        statements = [*self._statements, *of_events(self._learned_ddl)]
+        steps, names = steps_of(statements, self._table), table_names(statements, self._table)
+        known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        table = known or _newest_table(work.read, self._table)
+        if not steps and work.read.format == "avro":
+            table = self._keyed(table, changes)
+        ours = self._of_table(changes, names, summary)
+        return Target(self._spark, self._table, self._path).merge(ours, table, steps, summary)
+
+    def _keyed(self, table: Table, changes: DataFrame) -> Table:
+        """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
+        assert self._table is not None
+        ours = (F.col("db") == self._table.db) & (F.col("table") == self._table.table) & (F.col("kind") == "row")
+        row = changes.where(ours).select("key").first()
+        keys = row["key"] if row else []
+        return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
+
+    def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId]], summary: Summary) -> DataFrame:
+        """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
+
+        def called(id_: TableId) -> Column:
+            return (F.col("db") == id_.db) & (F.col("table") == id_.table)
+
+        ours = called(names[-1][1])
+        for until, id_ in reversed(names[:-1]):
+            ours = F.when(F.col("commit_ts") <= until, called(id_)).otherwise(ours)
+        ours = F.coalesce((F.col("kind") == "row") & ours, F.lit(False))
+        for row in changes.where(~ours).groupBy("kind").count().collect():
+            summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
+        return changes.where(ours)
 
     def _learned(self, frame: DataFrame, number: int) -> Work:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
         read, tables = self._work.read, self._work.read.tables
         if read.learn:
             learned = Learned(tables)
-            for event in self._checkpoint.ddl_before(number) if self._checkpoint else ():
+            before = self._checkpoint.ddl_before(number) if self._checkpoint else []
+            self._learned_ddl = list(before)
+            for event in before:
                 learned.learn(event)
             if format_named(read.format).carries_ddl:
                 found = frame.mapInArrow(DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
@@ -130,6 +174,7 @@ class Runner:
                 ]
                 for event in events:
                     learned.learn(event)
+                self._learned_ddl += events
                 if self._checkpoint is not None:
                     self._checkpoint.keep_ddl(number, events)
             tables = learned

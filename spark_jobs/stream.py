@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.ddl.versions import DdlText
 from schemas.errors import BridgeError, SetupError
 from schemas.table import TableId
 from spark_jobs import lake, lineage
@@ -57,6 +58,7 @@ class Stream:
     lineage: str | None = None
     job: str = ""
     patience: float = 600.0
+    statements: tuple[DdlText, ...] = ()
 
 
 def run_stream(stream: Stream) -> int:
@@ -94,7 +96,8 @@ class _Running:
     def __init__(self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint) -> None:
         self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
         work = _patient(stream.work, stream.patience)
-        self._runner = Runner(spark, work, stream.out, stream.dead, stream.kafka, checkpoint, stream.table)
+        places = stream.out, stream.dead, stream.kafka
+        self._runner = Runner(spark, work, *places, checkpoint, stream.table, stream.statements)
         self._metrics = Metrics(stream.metrics, stream.job)
         self.total = Summary()
         self._failed: BridgeError | None = None

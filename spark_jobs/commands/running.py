@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
+from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from spark_jobs import jobs, lineage, metrics
 from spark_jobs.commands.sides import kafka_of, seconds
@@ -17,7 +19,7 @@ def dead_place(args: argparse.Namespace) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
-    if args.dead_letter or (args.command == "decode" and not (args.stream or delta_of(args.out))):
+    if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_of(args.out))):
         found: str | None = args.dead_letter
         return found
     if args.stream and args.on_error == "dead-letter":
@@ -28,8 +30,8 @@ def dead_place(args: argparse.Namespace) -> str | None:
     return f"{name}.dead.jsonl"
 
 
-def run_job(args: argparse.Namespace, work: Work) -> int:
-    """Runs the job; its exit code. SetupError when it can't start or go on."""
+def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] = ()) -> int:
+    """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = kafka_of(args), dead_place(args)
     different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
     table = getattr(args, "table", None)
@@ -43,13 +45,13 @@ def run_job(args: argparse.Namespace, work: Work) -> int:
         stream = Stream(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
-            lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"),
+            lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
     if delta_of(args.out) or table:
         from spark_jobs.delta_job import run_batch
 
-        summary = run_batch(work, args.source, args.out, place, kafka, args.master, table)
+        summary = run_batch(work, args.source, args.out, place, kafka, args.master, table, statements)
     else:
         dead = DeadLetters(place, kafka) if place else None
         if args.spark:

@@ -20,7 +20,7 @@ from spark_jobs.endpoints import KafkaClient
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
-_LEARN = ("transcode", "encode", "explain", "verify")
+_LEARN = ("transcode", "encode", "explain", "verify", "merge")
 
 
 def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Side:
