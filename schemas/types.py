@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class Kind(Enum):
@@ -58,6 +59,14 @@ class TidbType:
     semantic: str = ""
     bits: int = 0
     spark_unsigned: str = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """There is one of each type, in Spark's workers too: types are compared by identity."""
+        return _of_name, (self.name,)
+
+
+def _of_name(name: str) -> TidbType:
+    return BY_NAME[name]
 
 
 _S = "io.debezium."

@@ -8,7 +8,20 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api import (
+    compatibility,
+    config,
+    contexts,
+    errors,
+    health,
+    lineage,
+    metrics,
+    mode,
+    openapi,
+    root,
+    schemas,
+    subjects,
+)
 from service.api.hot import Hot
 from service.api.paths import RawPaths
 from service.deps import Services
@@ -17,7 +30,7 @@ from service.settings import STRICT, Settings
 from service.store import open_store
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
+    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, lineage)
 )
 
 

@@ -34,5 +34,9 @@ def from_1(connection: Connection) -> None:
         connection.execute(update(schemas).where(this).values(refs=json.dumps(refs, ensure_ascii=False)))
 
 
-# From which layout a step starts. Layout 2 added modes, contexts and warnings.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1}
+def nothing(_connection: Connection) -> None:
+    """A layout that only added tables."""
+
+
+# From which layout a step starts. Layout 2 added modes, contexts and warnings; layout 5 lineage.
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: nothing, 3: nothing, 4: nothing}

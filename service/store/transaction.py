@@ -39,6 +39,7 @@ from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
     Counts,
+    Lineage,
     Reference,
     Stored,
     VersionRow,
@@ -46,7 +47,7 @@ from service.registry.model import (
     qualified,
 )
 from service.store.ready import Ready
-from service.store.tables import configs, contexts, counters, modes, references, schemas, versions, warnings
+from service.store.tables import configs, contexts, counters, lineage, modes, references, schemas, versions, warnings
 
 _FULL = select(
     versions.c.subject,
@@ -225,6 +226,9 @@ class Transaction:
         query = query if subject is None else query.where(warnings.c.subject == subject)
         return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
 
+    def lineage(self) -> list[Lineage]:
+        return [Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))]
+
     # ---- writing
 
     def new_id(self, context: str) -> int:
@@ -309,6 +313,10 @@ class Transaction:
 
     def put_warning(self, warned: Warned) -> None:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
+
+    def put_lineage(self, one: Lineage) -> None:
+        self._sql.execute(delete(lineage).where(lineage.c.key == one.key))
+        self._sql.execute(insert(lineage).values(**asdict(one)))
 
     # ---- rows
 
