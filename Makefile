@@ -5,7 +5,7 @@ VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz check format lock docs bench clean
+.PHONY: help setup demo test fuzz soak zip check format lock docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
@@ -21,6 +21,12 @@ test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=�
 
 fuzz: setup ## damage messages for long: 1,000,000 a decoder (BRIDGE_FUZZ=…, BRIDGE_FUZZ_SEED=… for others)
 	BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS)
+
+soak: setup ## the long forms of tests that kill processes (20 rounds)
+	BRIDGE_SOAK=1 $(VENV)/pytest --timeout=0 tests/e2e/test_kills.py $(ARGS)
+
+zip: setup ## dist/ticdc_bridge.zip and dist/bridge.py, for spark-submit
+	$(VENV)/python -m spark_jobs package --dir dist
 
 check: setup ## formatting, lint, types, import rules
 	$(VENV)/ruff format --check .

@@ -186,7 +186,9 @@ def filled(column: Column) -> tuple[bool, Any]:
     An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.
     """
     if column.has_default and column.default is not None:
-        return (False, None) if column.default_is_expr or column.default_unzoned else (True, column.default)
+        moment = str(column.default).upper().startswith("CURRENT_")
+        unknown = column.default_is_expr or column.default_unzoned or moment
+        return (False, None) if unknown else (True, column.default)
     if column.nullable:
         return True, None
     kind = column.type.kind

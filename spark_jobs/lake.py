@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,8 @@ def session(master: str | None, delta: bool, config: Mapping[str, str] | None = 
                 details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
                 raise SetupError("USAGE", details=details)
             return active
-        given |= delta_config()
+        # Under spark-submit the jars are the user's (--packages, --jars).
+        given |= SETTINGS if "PYSPARK_GATEWAY_PORT" in os.environ else delta_config()
     return spark_session("ticdc-bridge", master=master, config=given)
 
 

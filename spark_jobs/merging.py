@@ -2,7 +2,7 @@
 
 The table's columns follow its history: a rename renames, a wider type widens, a dropped column goes, an added one comes
 with what TiDB shows in the rows that were there. How far that is stands in a table property. Deleted keys are kept
-with their commit_ts in `_tombstones` under the table's path, so that an older change that comes late (TiCDC sends at
+with their commit_ts in a second table beside it, `PATH__tombstones`: an older change that comes late (TiCDC sends at
 least once) brings no row back. Both make a run that is repeated give the same table.
 """
 
@@ -117,7 +117,7 @@ class Target:
         count = newest.count()
         if not count:
             return 0
-        stones = f"{lake.absolute(self.path)}/_tombstones"
+        stones = lake.absolute(self.path).rstrip("/") + "__tombstones"
         self._bury(newest.where("gone and known").select(*names, "commit_ts"), stones, names)
         source = newest
         if lake.exists(self.spark, stones):
@@ -175,8 +175,10 @@ class Target:
                     self.spark.sql(f"ALTER TABLE {lake.at(self.path)} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
             if step.after is not None:
                 self._reach(step.after, step.commit_ts, drop=True)
-            self._remember(step.commit_ts)
+        # Each of these does nothing where it is done already: a run that was cut off here begins again.
         self._reach(table, None, drop=bool(steps))
+        if steps and steps[-1].commit_ts > applied:
+            self._remember(steps[-1].commit_ts)
 
     def _create(self, table: Table, applied: int) -> None:
         columns = [f"{quoted(c.name)} {spark_type(c)}" for c in table.columns if not c.virtual]

@@ -150,6 +150,8 @@ class Runner:
             return (F.col("db") == id_.db) & (F.col("table") == id_.table)
 
         ours = called(names[-1][1])
+        for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
+            ours = ours | (F.col("commit_ts").isNull() & called(id_))
         for until, id_ in reversed(names[:-1]):
             ours = F.when(F.col("commit_ts") <= until, called(id_)).otherwise(ours)
         ours = F.coalesce((F.col("kind") == "row") & ours, F.lit(False))

@@ -36,7 +36,7 @@ class ByRecord:
         if not (isinstance(found, dict) and dash and part in ("key", "value")):
             return subject  # Debezium's records of DDL and watermarks have their names as subjects already
         name = ".".join(filter(None, (found.get("namespace"), found["name"])))
-        suffix = "-key" if part == "key" and not name.endswith(".Key") else ""
+        suffix = "-key" if part == "key" and "connect.name" not in found else ""  # Debezium's records have one
         return f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
 
 
