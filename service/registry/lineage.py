@@ -77,7 +77,7 @@ def _edge(head: dict[str, Any], told: Any) -> tuple[dict[str, Any], int]:
         if isinstance(value, str) and len(value) > _LONGEST:
             raise RegistryError("BAD_REQUEST", details=f"tables: {name} is longer than {_LONGEST} characters")
         if isinstance(value, int) and not 0 <= value < 1 << 63:
-            raise RegistryError("BAD_REQUEST", details=f"tables: {name} {value:.3g} is out of range")
+            raise RegistryError("BAD_REQUEST", details=f"tables: {name} is out of range")
         edge[name] = value
     return edge, edge.pop("rows")
 
