@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,10 +52,13 @@ def delta_of(place: str) -> str | None:
 
 
 def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
-    """The messages of FILE, `-` (standard input) or kafka:TOPIC, in order."""
+    """The messages of FILE, a stream's folder, `-` (standard input) or kafka:TOPIC, in order."""
     topic = topic_of(place)
     if topic is None:
-        return read_messages(Path("/dev/stdin" if place == "-" else place))
+        path = Path("/dev/stdin" if place == "-" else place)
+        # A folder is what a stream wrote: a file a micro-batch, by number.
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        return chain.from_iterable(map(read_messages, files))
     from spark_jobs.kafka import read_topic
 
     return iter(read_topic(topic, kafka.settings(), kafka.from_offset))

@@ -13,15 +13,15 @@ T = TypeVar("T")
 _EVERY = 10.0
 
 
-def tracked(items: Iterable[T], what: str) -> Iterator[T]:
-    """The same items, telling how many have passed."""
+def tracked(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+    """The same items, telling how many have passed: of `total`, where that is known."""
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (SpinnerColumn(), TextColumn(what), MofNCompleteColumn(), TextColumn("messages"), TimeElapsedColumn())
+        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("messages"), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            yield from progress.track(items, total=None, description=what)
+            yield from progress.track(items, total=total, description=what)
         return
     began = told = time.monotonic()
     for count, item in enumerate(items, 1):

@@ -7,8 +7,10 @@ folder) or give its messages an id (Kafka). While the registry or Kafka is down 
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,6 +68,7 @@ def run_stream(stream: Stream) -> int:
 
     SetupError when it can't start, or not go on.
     """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
     check_any_order(stream.work.read)
     topic = topic_of(stream.source)
     if topic is None:
@@ -87,9 +90,9 @@ def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
 
 def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
     """The offset after the newest message of each partition. SetupError KAFKA_UNREACHABLE."""
-    from spark_jobs.kafka import high_watermarks
+    from spark_jobs.kafka import extents
 
-    return high_watermarks(topic, kafka.settings())
+    return {partition: high for partition, (_, high) in extents(topic, kafka.settings()).items()}
 
 
 class _Running:
@@ -102,7 +105,7 @@ class _Running:
         self.total = Summary()
         self._failed: BridgeError | None = None
         self._resolved_at = self._well_at = time.monotonic()
-        self._stopping = False
+        self._stopping = self._unresolved = False
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -111,6 +114,8 @@ class _Running:
             while not self._stopping:
                 began = time.monotonic()
                 error = self._once()
+                if error is None and self._stream.work.until_resolved and self._unresolved:
+                    raise _no_watermark()
                 if error is None:
                     return
                 if self._failed is not None:
@@ -172,11 +177,11 @@ class _Running:
 
     def _check_resolved(self, outcome: Outcome) -> None:
         """--until-resolved on a source that sends no watermark would hold everything for ever."""
-        if not self._stream.work.until_resolved or outcome.resolved is not None or not outcome.summary.held:
+        self._unresolved = outcome.resolved is None and outcome.summary.held > 0
+        if not (self._stream.work.until_resolved and self._unresolved):
             self._resolved_at = time.monotonic()
-        elif self._stream.trigger is None or time.monotonic() - self._resolved_at > _UNRESOLVED:
-            details = "--until-resolved: rows wait, and not every partition of the topic has sent a watermark"
-            raise SetupError("USAGE", details=details)
+        elif time.monotonic() - self._resolved_at > _UNRESOLVED:
+            raise _no_watermark()
 
     def _tell(self, outcome: Outcome, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary
@@ -198,6 +203,11 @@ class _Running:
 
     def _servers(self) -> str:
         return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+def _no_watermark() -> SetupError:
+    details = "--until-resolved: rows wait, and not every partition of the topic has sent a watermark"
+    return SetupError("USAGE", details=details)
 
 
 def _patient(work: Work, patience: float) -> Work:
@@ -234,7 +244,8 @@ class _stopped_by_signal:
 
     def __enter__(self) -> None:
         with suppress(ValueError):
-            self._before = signal.signal(signal.SIGTERM, lambda *_: self._stop())
+            # In a thread: the main one is waiting for an answer on its connection to the JVM.
+            self._before = signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=self._stop).start())
 
     def __exit__(self, *_: object) -> None:
         with suppress(ValueError, AttributeError):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from spark_jobs import jobs, lineage, metrics
 from spark_jobs.commands.sides import kafka_of, seconds
-from spark_jobs.endpoints import DeadLetters, delta_of, different_files, line_sink, message_sink, plain_source, source
+from spark_jobs.endpoints import (
+    DeadLetters,
+    KafkaClient,
+    delta_of,
+    different_files,
+    line_sink,
+    message_sink,
+    plain_source,
+    source,
+    topic_of,
+)
 from spark_jobs.flow import Work
 from spark_jobs.progress import tell_summary, tracked
 from spark_jobs.tables import table_of
@@ -62,8 +73,20 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
         else:
             reading = plain_source if args.command == "encode" else source
             out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
-            summary = jobs.run(tracked(reading(args.source, kafka), args.command), work, out, dead)
+            incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
+            summary = jobs.run(incoming, work, out, dead)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
     tell_summary(args.command, summary)
     return summary.exit_code
+
+
+def waiting(place: str, kafka: KafkaClient) -> int | None:
+    """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
+    topic = topic_of(place)
+    if topic is None or not sys.stderr.isatty():
+        return None
+    from spark_jobs.kafka import extents
+
+    found = extents(topic, kafka.settings()).values()
+    return sum(max(high - max(low, kafka.from_offset), 0) for low, high in found)
