@@ -234,12 +234,12 @@ class DeadLetters:
 
 
 def different_files(places: dict[str, str | None]) -> None:
-    """SetupError USAGE when two of the places (by their option) are one file."""
-    seen: dict[Path, str] = {}
+    """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
+    seen: dict[str | Path, str] = {}
     for option, place in places.items():
-        if place is None or place == "-" or place.startswith(("kafka:", "delta:")):
+        if place is None or place in ("-", "kafka:"):
             continue
-        path = Path(place).resolve()
+        path = place if place.startswith(("kafka:", "delta:")) else Path(place).resolve()
         if path in seen:
-            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same file: {place}")
+            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same place: {place}")
         seen[path] = option

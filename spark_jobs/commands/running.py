@@ -45,6 +45,8 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = kafka_of(args), dead_place(args)
     different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
+    if args.out == "kafka:" and not args.topic and topic_of(args.source) is not None:
+        raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     table = getattr(args, "table", None)
     name = args.job or args.command
     if args.stream or args.checkpoint:

@@ -45,8 +45,8 @@ def _command(kafka: Kafka, source: str, out: str, folder: Path) -> list[str]:
 def _started(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """In a session of its own: the JVM and the workers die with the driver."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    log = (folder / "log").open("ab")
-    return subprocess.Popen(command, env=env, cwd=folder, stderr=log, stdout=log, start_new_session=True)
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(command, env=env, cwd=folder, stderr=log, stdout=log, start_new_session=True)
 
 
 def _killed(process: subprocess.Popen[bytes]) -> None:
@@ -66,9 +66,9 @@ def _wait_for(process: subprocess.Popen[bytes], path: Path, seconds: float) -> N
 def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(kafka: Kafka, tmp_path: Path, sink: str) -> None:
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=1)
     writer, sent = TopicWriter(source, {"bootstrap.servers": kafka.bootstrap_servers}), 0
-    for copy in range(COPIES):
+    for _ in range(COPIES):
         for n, message in enumerate(m for m in AVRO.messages() if m.value is not None):
-            writer.write(replace(message, partition=n % 2, timestamp=1_700_000_000_000 + copy))
+            writer.write(replace(message, partition=n % 2))
             sent += 1
     writer.close()
     out = {"folder": "out", "delta": f"delta:{tmp_path}/table", "kafka": f"kafka:{target}"}[sink]
