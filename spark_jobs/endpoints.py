@@ -57,8 +57,8 @@ def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
         # A folder is what a stream wrote: a file a micro-batch, by number.
-        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        return chain.from_iterable(map(read_messages, files))
+        files = sorted(path.glob("[0-9]" * 12 + ".jsonl"))
+        return chain.from_iterable(map(read_messages, files or [path]))
     from spark_jobs.kafka import read_topic
 
     return iter(read_topic(topic, kafka.settings(), kafka.from_offset))

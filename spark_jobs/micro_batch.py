@@ -133,7 +133,8 @@ class Runner:
         if not steps and work.read.format == "avro":
             table = self._keyed(table, changes)
         ours = self._of_table(changes, names, summary)
-        return Target(self._spark, self._table, self._path).merge(ours, table, steps, summary)
+        # A micro-batch has a session of its own: its views are not seen from another.
+        return Target(changes.sparkSession, self._table, self._path).merge(ours, table, steps, summary)
 
     def _keyed(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""

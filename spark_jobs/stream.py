@@ -104,6 +104,7 @@ class _Running:
         self._metrics = Metrics(stream.metrics, stream.job)
         self.total = Summary()
         self._failed: BridgeError | None = None
+        self._crashed: Exception | None = None
         self._resolved_at = self._well_at = time.monotonic()
         self._stopping = self._unresolved = False
         self._batches = 0
@@ -113,7 +114,7 @@ class _Running:
         pause = _PAUSE
         with _stopped_by_signal(self._stop):
             while not self._stopping:
-                began, batches = time.monotonic(), self._batches
+                began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._once()
                 if error is None and self._stream.work.until_resolved and self._unresolved:
                     raise _no_watermark()
@@ -123,8 +124,10 @@ class _Running:
                     raise self._failed
                 if _unreported(error) and self._batches > batches:
                     continue
-                if not _passing(error):
+                if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
+                if not _passing(error):
+                    raise self._crashed or error
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
                     details = f"{_shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
@@ -174,6 +177,9 @@ class _Running:
             self._check_resolved(outcome)
         except BridgeError as error:
             self._failed = error
+            raise
+        except Exception as error:
+            self._crashed = error
             raise
         self._batches += 1
         self._well_at = time.monotonic()
