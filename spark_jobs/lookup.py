@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
@@ -144,6 +145,12 @@ class HttpSchemas:
         self._by_id: dict[SchemaId, str] = {}
         self._missing: Bounded[SchemaId, float] = Bounded(10_000)
         self._ids: dict[tuple[str, str], SchemaId | WireError] = {}
+
+    def waiting(self, seconds: float) -> HttpSchemas:
+        """The same registry, with more patience."""
+        patient = copy(self)
+        patient._wait = seconds
+        return patient
 
     def check(self) -> HttpSchemas:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""

@@ -58,6 +58,8 @@ status = off
 rootLogger.level = {level}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = {stream}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -102,7 +104,9 @@ def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSessio
 def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     scratch = _scratch()
     log4j = scratch / "log4j2.properties"
-    log4j.write_text(_LOG4J.format(level=os.environ.get("BRIDGE_SPARK_LOG", "error")), encoding="utf-8")
+    level = os.environ.get("BRIDGE_SPARK_LOG", "error")
+    stream = "off" if level == "error" else level  # why a query ended is told by who runs it
+    log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
     ours = {
         **RUNTIME,
         **_START,

@@ -19,6 +19,8 @@ _QUICK = {
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1g",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.stats.collect": "false",
 }
 
 
@@ -64,10 +66,11 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session on two cores with the Avro and Kafka jars."""
+    """A local session on two cores with the Avro, Kafka and Delta jars."""
+    from spark_jobs.lake import delta_config
     from spark_jobs.session import spark_session
 
-    session = spark_session("tests", master="local[2]", config=_QUICK)
+    session = spark_session("tests", master="local[2]", config={**_QUICK, **delta_config()})
     yield session
     session.stop()
 

@@ -40,6 +40,7 @@ from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
     Counts,
+    Lineage,
     Reference,
     Stored,
     VersionRow,
@@ -47,7 +48,18 @@ from service.registry.model import (
     qualified,
 )
 from service.store.ready import Ready
-from service.store.tables import configs, contexts, counters, facts, modes, references, schemas, versions, warnings
+from service.store.tables import (
+    configs,
+    contexts,
+    counters,
+    facts,
+    lineage,
+    modes,
+    references,
+    schemas,
+    versions,
+    warnings,
+)
 
 _RULE_SET: Final = "ruleSet"
 _ALONE: Final = "noMetadata"
@@ -249,6 +261,9 @@ class Transaction:
         query = query if subject is None else query.where(warnings.c.subject == subject)
         return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
 
+    def lineage(self) -> list[Lineage]:
+        return [Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))]
+
     # ---- writing
 
     def new_id(self, context: str) -> int:
@@ -343,6 +358,10 @@ class Transaction:
 
     def put_warning(self, warned: Warned) -> None:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
+
+    def put_lineage(self, one: Lineage) -> None:
+        self._sql.execute(delete(lineage).where(lineage.c.key == one.key))
+        self._sql.execute(insert(lineage).values(**asdict(one)))
 
     # ---- rows
 
