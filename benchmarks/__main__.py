@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import craft, ddl, hostile, json_formats, registry, rows, sizes, spark_avro
+from benchmarks import craft, ddl, hostile, json_formats, registry, rows, sizes, spark_avro, spark_formats
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -24,6 +24,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "Spark: the same for a table of 20 columns, one of nearly every type",
         partial(spark_avro.run, rows.wide()),
     ),
+    Benchmark("spark-formats", "Spark: Craft, Open and Debezium JSON to typed change events", spark_formats.run),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.errors import SetupError
 from schemas.options import Options
+from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
@@ -24,6 +25,7 @@ from spark_jobs.workers import DecodeBatches, TranscodeBatches
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+Missing = Literal["null", "default"]
 _NO_OPTIONS: Mapping[str, Any] = {}
 _TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
 
@@ -34,33 +36,38 @@ def decode(
     format: str,
     registry: str | None = None,
     schemas: Schemas | str | None = None,
-    ddl: str | None = None,
+    ddl: str | TableSource | None = None,
     table: str | None = None,
     time_zone: str = "UTC",
     check: Literal["exact", "header"] = "exact",
+    missing: Missing = "null",
 ) -> DataFrame:
     """Messages → change events (spark_jobs.columns.CHANGES).
 
-    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (as --ddl).
+    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
+    it, or a TableSource).
     table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
     metric `ticdc_bridge_other_tables`); without it they are map<string,string> in plain form. time_zone: of TIMESTAMP
     text, as an annotation: values are not converted. check: with "header" Avro rows are checked as far as Spark does
     (id, and whether the fields can be read); "exact" gives the events of the in-process decoder.
+    missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
     side = Side(
         format_named(format).name,
         _schemas(format, registry, schemas),
         Options.of({}, time_zone=time_zone, on_lossy="flag"),
-        Definitions.read(Path(ddl)) if ddl else None,
+        _tables(ddl),
     )
     if check not in ("exact", "header"):
         raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
+    if missing not in ("null", "default"):
+        raise SetupError("USAGE", details=f"missing={missing!r}: choose null or default")
     check_any_order(side)
     frame = kafka_columns(messages)
     if table is None:
         return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return _typed(frame, side, table_id(table), check)
+    return _typed(frame, side, table_id(table), check, missing)
 
 
 def transcode(
@@ -72,7 +79,7 @@ def transcode(
     schemas: Schemas | str | None = None,
     to_registry: str | None = None,
     to_schemas: Schemas | str | None = None,
-    ddl: str | None = None,
+    ddl: str | TableSource | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
@@ -90,7 +97,7 @@ def transcode(
         format_named(from_format).name,
         read_schemas,
         Options.of({}, time_zone=time_zone),
-        Definitions.read(Path(ddl)) if ddl else None,
+        _tables(ddl),
     )
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
@@ -123,6 +130,11 @@ def table_id(text: str) -> TableId:
     return TableId(db, name)
 
 
+def _tables(ddl: str | TableSource | None) -> TableSource | None:
+    """Table definitions: a file as --ddl takes it, or a source of them."""
+    return Definitions.read(Path(ddl)) if isinstance(ddl, str) else ddl
+
+
 def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -> Schemas:
     if isinstance(schemas, str):
         return FileSchemas.read(Path(schemas))
@@ -136,13 +148,18 @@ def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -
     return HttpSchemas(registry).check()
 
 
-def _typed(frame: DataFrame, side: Side, id_: TableId, check: str) -> DataFrame:
+def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, missing: Missing) -> DataFrame:
     from spark_jobs.avro_plan import AvroPlan
+    from spark_jobs.typed_plan import typed_decode
 
-    if side.format == "avro" and side.tables is None and not frame.isStreaming:
-        plan = AvroPlan.of(side, id_, exact=check == "exact")
+    if side.format == "avro" and side.tables is None:
+        # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
+        plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
             return plan.decode(frame)
+    found = typed_decode(frame, side, id_, missing)
+    if found is not None:
+        return found
     table = _newest_table(side, id_)
     events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return typed_changes(events, table)
@@ -168,7 +185,7 @@ def _newest_table(side: Side, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from spark_jobs.avro_plan import value_schemas
+    from spark_jobs.avro_schemas import value_schemas
 
     found = value_schemas(side.schemas, id_)
     if not found:

@@ -38,6 +38,25 @@ def spark_type(column: Column) -> str:
     return column.type.spark
 
 
+def widens(old: str, new: str) -> bool:
+    """Every value of Spark type `old` is one of `new`, without a change."""
+    return old == new or (old, new) in _WIDENING or _longer(old, new)
+
+
+def _longer(old: str, new: str) -> bool:
+    """decimal(p,s) has room for the digits on both sides of the point."""
+    if not (old.startswith("decimal(") and new.startswith("decimal(")):
+        return False
+    (digits, scale), (more, finer) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
+    return scale <= finer and digits - scale <= more - finer
+
+
+_WIDENING = {
+    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
+    ("smallint", "int"), ("smallint", "bigint"),
+}  # fmt: skip
+
+
 def row_type(table: Table) -> str:
     """Spark SQL struct of a table's row; virtual generated columns are left out."""
     fields = (f"{quoted(c.name)}:{spark_type(c)}" for c in table.columns if not c.virtual)
