@@ -1,4 +1,4 @@
-"""The Spark API: `decode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
+"""The Spark API: `decode`, `encode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
 
 `messages` is any DataFrame with `key` and `value` in binary, and optionally topic, partition, offset, timestamp and
 headers: what Spark's Kafka source yields.
@@ -16,7 +16,7 @@ from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
+from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, metric, row_type, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Missing = Literal["null", "default"]
+CHANGE_COLUMNS = (
+    "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
+    "source", "error",
+)  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
 _TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
 
@@ -47,9 +51,10 @@ def decode(
     registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
     it, or a TableSource).
     table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
-    metric `ticdc_bridge_other_tables`); without it they are map<string,string> in plain form. time_zone: of TIMESTAMP
-    text, as an annotation: values are not converted. check: with "header" Avro rows are checked as far as Spark does
-    (id, and whether the fields can be read); "exact" gives the events of the in-process decoder.
+    metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
+    time_zone: of TIMESTAMP text, as an annotation: values are not converted.
+    check: with "header" Avro rows are checked as far as Spark does (id, and whether the fields can be read); "exact"
+    gives the events of the in-process decoder.
     missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
@@ -102,6 +107,37 @@ def transcode(
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+
+
+def encode(
+    changes: DataFrame,
+    *,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | str | None = None,
+    from_registry: str | None = None,
+    from_schemas: Schemas | str | None = None,
+    ddl: str | TableSource | None = None,
+    time_zone: str = "UTC",
+    options: Mapping[str, Any] = _NO_OPTIONS,
+    topic: str | None = None,
+) -> DataFrame:
+    """Change events, as `decode` gives them (rows as maps or structs) → messages (spark_jobs.columns.MESSAGES).
+
+    The columns' types come from `ddl`, else from the Avro schema that an event's schema_id names in `from_registry` or
+    `from_schemas` (default: the side written). time_zone: of the TIMESTAMP text in the events. options, topic: as
+    `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
+    taken for one that carries nothing but its key.
+    """
+    from spark_jobs.encode_batches import EncodeBatches
+
+    write_schemas = _schemas(format, registry, schemas)
+    given = from_registry is not None or from_schemas is not None
+    read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
+    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl))
+    write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
+    return changes.select(*wanted).mapInArrow(EncodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -171,7 +207,7 @@ def typed_changes(events: DataFrame, table: Table) -> DataFrame:
 
     of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
-    counted = events.observe("ticdc_bridge_other_tables", F.count(F.when(~ours, 1)).alias("rows"))
+    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
     columns = [
         F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)
         for name in events.columns

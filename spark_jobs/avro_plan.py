@@ -24,7 +24,7 @@ from schemas.wire.framing import frame
 from spark_jobs.avro_read import HeaderPlan, Missing
 from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type, widens
+from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, metric, row_type, spark_type, widens
 from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class AvroPlan:
         header = F.substring(F.coalesce("value", "key"), 1, 5)
         theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
         counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
-        counted = counted.observe("ticdc_bridge_other_tables", F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+        counted = counted.observe(
+            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+        )
         read = counted.where(~F.col("_theirs")).select(
             "*",
             *(_decoded("value", w).alias(f"_v{n}") for n, w in enumerate(self.values)),
@@ -83,7 +85,9 @@ class AvroPlan:
         rescued = checked.withColumn("_told", self._told_by_the_codec())
         late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
         counted = rescued.withColumn("_late", late)
-        counted = counted.observe("ticdc_bridge_late_tables", F.count(F.when(F.col("_late"), 1)).alias("rows"))
+        counted = counted.observe(
+            metric("late_tables", self.table.id), F.count(F.when(F.col("_late"), 1)).alias("rows")
+        )
         return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD))
 
     def _told_by_the_codec(self) -> Column:

@@ -19,7 +19,7 @@ from schemas.table import Table
 from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, Shape, shapes
-from spark_jobs.columns import python_value, row_type, spark_type
+from spark_jobs.columns import metric, python_value, row_type, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +50,9 @@ class HeaderPlan:
             header = F.substring(F.coalesce("value", "key"), 1, 5)
             theirs = F.coalesce(header.isin(*[F.lit(h) for h in self.others]), F.lit(False))
             marked = frame.withColumn("_theirs", theirs)
-            marked = marked.observe("ticdc_bridge_other_tables", F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+            marked = marked.observe(
+                metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+            )
             frame = marked.where(~F.col("_theirs"))
         found = shapes(self.values, self.keys)
         data = F.coalesce("value", "key")
@@ -195,3 +197,10 @@ def _typed(shape: Shape, value: Column, column: TableColumn, kind: str) -> Colum
         wide = value.cast("decimal(20,0)")
         return F.when(value < 0, wide + F.lit(_TWO_64)).otherwise(wide).cast(kind)
     return value.try_cast(kind) if _doubtful(shape, column) else value.cast(kind)
+
+
+def rows_where(flag: str) -> Column:
+    """What a metric counts."""
+    from pyspark.sql import functions as F
+
+    return F.count(F.when(F.col(flag), 1)).alias("rows")

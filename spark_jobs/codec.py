@@ -116,14 +116,18 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
     """
     try:
-        result = _decoded(decoder, message)
-        for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
-            _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
+        return encode_events(encoder, _decoded(decoder, message), message, topic)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
-    return result
+
+
+def encode_events(encoder: Encoder, read: Result, message: Message, topic: str | None = None) -> Result:
+    """Events of one message → what is written for them, in the same Result. WireError. topic: as transcode_one."""
+    for to, events in groupby(read.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
+        _encode(encoder, list(events), message if topic is None else replace(message, topic=to), read)
+    return read
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:

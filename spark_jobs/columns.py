@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from schemas.table import Column, Table, Value
+from schemas.table import Column, Table, TableId, Value
 from schemas.types import Kind
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -25,6 +25,11 @@ MESSAGES = (
 )
 
 MAX_SPARK_PRECISION = 38
+
+
+def metric(name: str, table: TableId) -> str:
+    """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
+    return f"ticdc_bridge_{name}.{table}"
 
 
 def spark_type(column: Column) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schemas.table import TableId
 from spark_jobs.codec import Side
-from spark_jobs.columns import arrow_schema
+from spark_jobs.columns import arrow_schema, metric
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _ours(found: DataFrame, id_: TableId) -> DataFrame:
     odd = F.col("odd")
     named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
-    return found.observe("ticdc_bridge_other_tables", F.count(F.when(~ours, 1)).alias("rows")).where(ours)
+    return found.observe(metric("other_tables", id_), F.count(F.when(~ours, 1)).alias("rows")).where(ours)
 
 
 def _columns(id_: TableId, key: list[str]) -> list[Column]:

@@ -61,10 +61,11 @@ class TranscodeBatches:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         decoder, encoder = self.read.decoder(), self.write.encoder()
-        return _rows(batches, lambda m: _message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
+        return _rows(batches, lambda m: message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
 
 
-def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    """What a message became, as rows of MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
