@@ -42,25 +42,24 @@ _FORMATS: Mapping[str, tuple[str, dict[str, Any]]] = {
 _TARGETS = {"craft": 3.0, "open": 1.5, "debezium": 1.25}
 
 
-def run(run: Run) -> Iterator[Figure]:
-    """Decoding to columns, by format."""
+def run(name: str, run: Run) -> Iterator[Figure]:
+    """Decoding one format to columns."""
     from spark_jobs.session import spark_session
 
     rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rows = max(rows // _DISTINCT, 1) * min(rows, _DISTINCT)
     spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
-    for name in _FORMATS:
-        table, frame = frame_of(spark, name, rows, run)
-        rival = "python" if name == "craft" else "from_json"
-        cases = [
-            Case("read", rows, frame),
-            Case("ours", rows, ours(frame, name, table)),
-            Case(rival, rows, _RIVALS[name](frame, table)),
-        ]
-        check(cases[1].frame, cases[2].frame, _PLACES[name], rows)
-        measure(cases, run)
-        yield from figures(f"spark-{name}", cases)
-        yield ratio(f"spark-{name}", cases[1], cases[2], _TARGETS[name])
+    table, frame = frame_of(spark, name, rows, run)
+    rival = "python" if name == "craft" else "from_json"
+    cases = [
+        Case("read", rows, frame),
+        Case("ours", rows, ours(frame, name, table)),
+        Case(rival, rows, _RIVALS[name](frame, table)),
+    ]
+    check(cases[1].frame, cases[2].frame, _PLACES[name], rows)
+    measure(cases, run)
+    yield from figures(f"spark-{name}", cases)
+    yield ratio(f"spark-{name}", cases[1], cases[2], _TARGETS[name])
 
 
 def ours(frame: DataFrame, name: str, table: Table) -> DataFrame:
