@@ -59,7 +59,7 @@ ROUTERS = tuple(
         history,
         dry_run,
         lineage,
-    )  # fmt: skip
+    )
 )
 
 

@@ -181,25 +181,31 @@ def transcode_one(
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     """
     try:
-        result = _decoded(decoder, message)
-
-        def topic_for(event: Event) -> str | None:
-            return message.topic if topic is None else topic_of(topic, event)
-
-        if marked:
-            for number, event in enumerate(result.events):
-                before = len(result.out)
-                _encode(encoder, [event], replace(message, topic=topic_for(event)), result)
-                if len(result.out) > before:
-                    result.marks.append(mark(event, message, number, len(result.out) - before))
-            return result
-        for to, events in groupby(result.events, topic_for):
-            _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
+        read = _decoded(decoder, message)
+        if not marked:
+            return encode_events(encoder, read, message, topic)
+        for number, event in enumerate(read.events):
+            before = len(read.out)
+            _encode(encoder, [event], _bound_for(topic, event, message), read)
+            if len(read.out) > before:
+                read.marks.append(mark(event, message, number, len(read.out) - before))
+        return read
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
-    return result
+
+
+def encode_events(encoder: Encoder, read: Result, message: Message, topic: str | None = None) -> Result:
+    """Events of one message → what is written for them, in the same Result. WireError. topic: as transcode_one."""
+    for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
+        _encode(encoder, list(events), to, read)
+    return read
+
+
+def _bound_for(topic: str | None, event: Event, message: Message) -> Message:
+    """The message that an event is from, with the topic that what is written goes to."""
+    return message if topic is None else replace(message, topic=topic_of(topic, event))
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:

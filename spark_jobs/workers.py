@@ -57,10 +57,11 @@ class TranscodeBatches:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         decoder, encoder = self.read.decoder(), self.write.encoder()
-        return _rows(batches, lambda m: _message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
+        return _rows(batches, lambda m: message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
 
 
-def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    """What a message became, as rows of MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
@@ -71,18 +72,24 @@ def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
 
 
 def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
-    source = {
-        "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
-        "timestamp": _time(origin.timestamp),
-    }  # fmt: skip
+    source = source_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
         yield {"kind": "error", "row": 0, "source": source, "error": error}
     for number, event in enumerate(result.events):
-        yield {**_change(event), "row": number, "source": source}
+        yield {**change_row(event), "row": number, "source": source}
 
 
-def _change(event: Event) -> dict[str, Any]:
+def source_of(origin: Message) -> dict[str, Any]:
+    """Where a message came from, as the column `source`."""
+    return {
+        "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
+        "timestamp": _time(origin.timestamp),
+    }  # fmt: skip
+
+
+def change_row(event: Event) -> dict[str, Any]:
+    """An event as a row of CHANGES, but for its place in the input."""
     time = _time(tso_physical_ms(event.commit_ts)) if event.commit_ts is not None else None
     head = {"kind": kind_of(event), "commit_ts": event.commit_ts, "commit_time": time}
     if not isinstance(event, RowChange):
@@ -136,7 +143,7 @@ def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], A
 
 
 def _rescued(event: Event, table: Table) -> dict[str, Any]:
-    found = _change(event)
+    found = change_row(event)
     if isinstance(event, RowChange):
         if event.table.id != table.id:
             return {"kind": "other"}
