@@ -114,6 +114,16 @@ _ROWS = (
     ErrorRow("UNAUTHORIZED", 401, 401, "Unauthorized"),
     ErrorRow("FORBIDDEN", 403, 40301, "User is denied operation {operation} on {what}"),
     ErrorRow("TOO_MANY_LOGINS", 429, 429, "Too many new credentials at once"),
+    # ---- table histories
+    ErrorRow("UNKNOWN_CHANGEFEED", 404, 40450, "Changefeed '{changefeed}' not found; there are: {known}"),
+    ErrorRow(
+        "TABLE_NOT_KNOWN", 404, 40451, "Table {table} is not in the history of changefeed '{changefeed}'{details}"
+    ),
+    ErrorRow("TABLE_NOT_YET", 404, 40452, "Table {table} is unknown until commit_ts {until}: {details}"),
+    ErrorRow("TABLE_GONE", 404, 40453, "Table {table} is gone since commit_ts {since}: {details}"),
+    ErrorRow("TABLE_UNKNOWN_SINCE", 409, 40951, "Table {table} is unknown since commit_ts {since}: {details}"),
+    ErrorRow("WHICH_CHANGEFEED", 422, 42250, "There are several changefeeds: say which with ?changefeed=, of {known}"),
+    ErrorRow("INVALID_TIME", 422, 42251, "'{text}' is neither a commit_ts (a TSO) nor an RFC 3339 time"),
     ErrorRow("UNPROCESSABLE", 422, 422, "{details}"),
     ErrorRow("BAD_REQUEST", 400, 400, "{details}"),
     ErrorRow("ROUTE_NOT_FOUND", 404, 404, "HTTP 404 Not Found"),
@@ -141,16 +151,17 @@ _ROWS = (
     ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("TYPE_UNKNOWN", 422, 0, "column {column}: {details}"),
     # ---- DDL that can't be read or applied
-    ErrorRow("DDL_SYNTAX", 422, 0, "line {line}, column {column}: {details}"),
-    ErrorRow("DDL_TOO_LONG", 422, 0, "line 1, column 1: the statement has {length} characters, {limit} are read"),
-    ErrorRow("DDL_NOT_APPLICABLE", 422, 0, "{details}"),
-    ErrorRow("DDL_UNKNOWN_TABLE", 422, 0, "table {table} is not known here: {details}"),
+    ErrorRow("DDL_SYNTAX", 422, 42261, "line {line}, column {column}: {details}"),
+    ErrorRow("DDL_TOO_LONG", 422, 42262, "line 1, column 1: the statement has {length} characters, {limit} are read"),
+    ErrorRow("DDL_NOT_APPLICABLE", 422, 42263, "{details}"),
+    ErrorRow("DDL_UNKNOWN_TABLE", 422, 42264, "table {table} is not known here: {details}"),
     ErrorRow("KEY_ONLY_ROW", 422, 0, "{table}: {details}"),
     # ---- usage and start
     ErrorRow("USAGE", 400, 0, "{details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),
     ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
     ErrorRow("KAFKA_UNREACHABLE", 503, 0, "Kafka at {servers}: {details}"),
+    ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by somebody else too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),
     ErrorRow("JAR_MISSING", 503, 0, "{details}"),
 )

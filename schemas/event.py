@@ -84,7 +84,10 @@ class RowChange:
 
 @dataclass(slots=True)
 class DdlEvent:
-    """A DDL statement as received. ddl_type is TiDB's ActionType, None where the format has none (Debezium)."""
+    """A DDL statement as received. ddl_type is TiDB's ActionType, None where the format has none (Debezium).
+
+    schema: the table after the statement, where the message describes it (Simple).
+    """
 
     format: str
     db: str
@@ -93,6 +96,7 @@ class DdlEvent:
     ddl_type: int | None
     query: str
     extra: dict[str, Any] = field(default_factory=dict)
+    schema: Table | None = field(default=None, compare=False)
 
     @property
     def table_name(self) -> str:
@@ -103,10 +107,10 @@ class DdlEvent:
 class Bootstrap(DdlEvent):
     """A table as a changefeed starts to send it (Simple's BOOTSTRAP): its columns, and no statement (query is "").
 
-    schema: the table; schema_version: what rows call it by. Other formats have nothing like it: it is not written.
+    schema: the table; schema_version: what rows call it by; commit_ts: of the DDL message that told this version, if
+    one did. Other formats have nothing like it: it is not written.
     """
 
-    schema: Table | None = None
     schema_version: int = 0
 
 

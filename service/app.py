@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,7 +11,21 @@ from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
 from service.access.files import Files
-from service.api import compatibility, config, contexts, errors, health, metrics, mode, openapi, root, schemas, subjects
+from service.api import (
+    compatibility,
+    config,
+    contexts,
+    dry_run,
+    errors,
+    health,
+    history,
+    metrics,
+    mode,
+    openapi,
+    root,
+    schemas,
+    subjects,
+)
 from service.api.auth import Auth
 from service.api.hot import Hot
 from service.api.lane import Lane
@@ -21,36 +35,53 @@ from service.deps import Services
 from service.registry.core import Registry
 from service.registry.ports import Store
 from service.settings import STRICT, Settings
-from service.store import open_store
+from service.store import SqlStore, open_store
+from service.store.history import HistoryStore
+from service.subject_checks import RegistrySubjects
+from service.tracker.config import tracked
+from service.tracker.metrics import TrackerMetrics
+from service.tracker.running import Trackers
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics)
+    part.router
+    for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history, dry_run)
 )
 
 
-def create_app(settings: Settings | None = None, store: Store | None = None) -> FastAPI:
+def create_app(
+    settings: Settings | None = None, store: SqlStore | None = None, seen: Callable[[Store], Store] = lambda it: it
+) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 
-    `store`: one that is open already, instead of the one that the settings name.
+    `store`: one that is open already, instead of the one that the settings name; it is not closed here. `seen`: what
+    the registry sees of it.
     """
     settings = settings or Settings()
     files = access_files(settings)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
-    registry = Registry(opened, settings.compatibility, settings.logical_types == STRICT)
+    registry = Registry(seen(opened), settings.compatibility, settings.logical_types == STRICT)
+
+    histories = HistoryStore(opened)
+    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, opened)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         files.start()
+        trackers.start()
         yield
+        trackers.stop()
         files.close()
-        opened.close()
+        if store is None:
+            opened.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(
         registry,
         settings.profile,
         settings.max_body_bytes,
+        histories,
+        RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
     )
@@ -62,6 +93,7 @@ def create_app(settings: Settings | None = None, store: Store | None = None) -> 
         app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
+    app.state.metrics.collectors.register(TrackerMetrics(histories, trackers))
     app.add_middleware(RawPaths)
     return app
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fastapi import Request
 
 from service.access.acl import Access
+from service.history.derive import Derivations
+from service.history.dry_run.ports import Subjects
+from service.history.ports import History
 from service.registry.core import Registry
 
 SEEN: Final = "bridge.seen"
@@ -30,6 +33,9 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
+    history: History
+    subjects: Subjects
+    derivations: Derivations = field(default_factory=Derivations)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
 

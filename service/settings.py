@@ -82,6 +82,8 @@ class Settings(BaseSettings):
         default="info", description="what is logged to stderr"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines look")
+    bootstrap_servers: str = Field(default="", description="Kafka of the changefeeds that are followed: HOST:PORT")
+    track: str = Field(default="", description="changefeeds to follow: [NAME=]kafka:TOPIC, or a TOML file")
     access_log: bool = Field(default=False, description="whether every request is logged")
     auth_file: str = Field(default="", description="names with hashes of passwords and tokens; none: no credentials")
     acl_file: str = Field(default="", description="who may do what (TOML); none: whoever is known may do everything")

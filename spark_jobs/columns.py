@@ -6,8 +6,23 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from schemas.publish.spark import MAX_SPARK_PRECISION, quoted, row_type, spark_type
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
+
+__all__ = [
+    "CHANGES",
+    "ERROR",
+    "MAX_SPARK_PRECISION",
+    "MESSAGES",
+    "SOURCE",
+    "arrow_schema",
+    "python_value",
+    "quoted",
+    "row_type",
+    "spark_type",
+    "typed_row",
+]
 
 _HEADERS = "array<struct<key:string,value:binary>>"
 SOURCE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
@@ -23,30 +38,6 @@ MESSAGES = (
     "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
     f" headers {_HEADERS}, error struct<code:string,detail:string>"
 )
-
-MAX_SPARK_PRECISION = 38
-
-
-def spark_type(column: Column) -> str:
-    """Spark SQL type that holds every value of the column exactly. DECIMAL over 38 digits and temporal values: text."""
-    if column.type.kind is Kind.DECIMAL:
-        if column.length is None or column.scale is None or column.length > MAX_SPARK_PRECISION:
-            return "string"
-        return f"decimal({column.length},{column.scale})"
-    if column.unsigned and column.type.spark_unsigned:
-        return column.type.spark_unsigned
-    return column.type.spark
-
-
-def row_type(table: Table) -> str:
-    """Spark SQL struct of a table's row; virtual generated columns are left out."""
-    fields = (f"{quoted(c.name)}:{spark_type(c)}" for c in table.columns if not c.virtual)
-    return f"struct<{','.join(fields)}>"
-
-
-def quoted(name: str) -> str:
-    """A name as a Spark SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def typed_row(side: str, table: Table) -> str:

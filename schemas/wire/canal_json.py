@@ -55,9 +55,10 @@ class CanalJsonDecoder:
             commit_ts = None if told is None else json_exact.integer(told, "commitTs")
             if body["isDdl"] is True:
                 db, table, query = (_text(body[name], name) for name in ("database", "table", "sql"))
-                return [
-                    DdlEvent("canal-json", db, table, commit_ts, None, query, {"type": _text(body["type"], "type")})
-                ]
+                extra: dict[str, Any] = {"type": _text(body["type"], "type")}
+                if commit_ts is None:
+                    extra["es"] = json_exact.integer(body["es"], "es")
+                return [DdlEvent("canal-json", db, table, commit_ts, None, query, extra)]
             return list(self._rows(body, commit_ts, tidb.get("onlyHandleKey") is True, replaced))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)

@@ -84,7 +84,8 @@ class SimpleDecoder:
             if found is None:
                 raise ValueError("a bootstrap of something that is no table")
             table, version = found
-            return Bootstrap("simple", *table.id, None, None, "", schema=table, schema_version=version)
+            told_by_ddl = self._versions[table.id, version].table_version
+            return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
             raise ValueError(f"type {str(kind)[:40]!r} is not known")
         commit_ts, query = whole(body["commitTs"], "commitTs"), text(body["sql"], "sql")
@@ -92,10 +93,9 @@ class SimpleDecoder:
         if before is not None:
             self._learn(before, None, avro)
         named = after or before
-        if after is not None:
-            self._learn(after, commit_ts, avro)
+        told = None if after is None else self._learn(after, commit_ts, avro)
         db, name = (text(named[k], k) for k in ("schema", "table")) if named else ("", "")
-        return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind})
+        return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, told and told[0])
 
     def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
         if len(schema["columns"]) > _MAX_COLUMNS:

@@ -50,15 +50,22 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("delete", "/mode"): ("recursive",),
     ("delete", "/mode/{subject}"): ("recursive",),
     ("get", "/contexts"): ("contextPrefix", *_PAGE),
+    ("get", "/history/tables"): ("changefeed", "db", *_PAGE),
+    ("get", "/history/ddl"): ("changefeed", "from", "to", "db", "table", *_PAGE),
+    ("get", "/history/drift"): ("changefeed", "registry", *_PAGE),
+    ("get", "/history/{db}/{table}/versions"): ("changefeed", "keyspace", "ddl_time_zone", *_PAGE),
+    ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "ddl_time_zone", "inclusive"),
 }
 _NUMBERS: Final = frozenset({*_PAGE, "id"})
 _TEXTS: Final = frozenset(
     {"subjectPrefix", "contextPrefix", "subject", "ruleType", "format", "referenceFormat", "findTags", "key", "value"}
     | {"version", "guid", "context", "namespace", "name"}
+    | {"changefeed", "keyspace", "ddl_time_zone", "db", "table", "when", "from", "to"}
 )
 
 _TEXT: Final[Json] = {"type": ["string", "null"]}
 _NUMBER: Final[Json] = {"type": ["integer", "null"], "format": "int32"}
+_TSO: Final[Json] = {"type": ["integer", "string", "null"], "format": "int64"}
 _FLAG: Final[Json] = {"type": ["boolean", "null"]}
 _NAMES: Final[Json] = {"type": "array", "items": {"type": "string"}}
 
@@ -106,9 +113,31 @@ _CONFIG: Final = _object(
 _MODE: Final = _object(mode=_TEXT)
 _TAGGING: Final = _object(newVersion=_NUMBER, tagsToAdd=_TAGS, tagsToRemove=_TAGS, metadata=_METADATA)
 
+_HISTORY_DDL: Final = _object(
+    changefeed=_TEXT, commit_ts=_TSO, time=_TEXT, db=_TEXT, table=_TEXT, query=_TEXT, mode=_TEXT, sql_mode=_TEXT
+)
+_HISTORY_SNAPSHOT: Final = _object(
+    changefeed=_TEXT, commit_ts=_TSO, time=_TEXT, db=_TEXT, table=_TEXT, query=_TEXT, subject=_TEXT, version=_NUMBER,
+    message=_object(key_b64=_TEXT, value_b64=_TEXT), format=_TEXT,
+)  # fmt: skip
+
+_DRY_RUN: Final = _object(
+    db=_TEXT,
+    sql=_TEXT,
+    sql_mode=_TEXT,
+    wire=_FLAG,
+    at={"type": ["integer", "string", "null"]},
+    changefeed=_object(name=_TEXT, sink_uri=_TEXT, config=_TEXT, keyspace=_TEXT, time_zone=_TEXT),
+    tables=_NAMES,
+    ddl_time_zone=_TEXT,
+)
+
 # (method, how the path begins or ends) → the body; the first row that fits counts.
 BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
     ("post", re.compile(r".*/tags"), _TAGGING),
+    ("post", re.compile(r"/history/ddl"), _HISTORY_DDL),
+    ("post", re.compile(r"/history/dry-run"), _DRY_RUN),
+    ("post", re.compile(r"/history/snapshot"), _HISTORY_SNAPSHOT),
     ("post", re.compile(r"(/compatibility)?/subjects/.*"), _SCHEMA),
     ("put", re.compile(r"/config.*"), _CONFIG),
     ("put", re.compile(r"/mode.*"), _MODE),
@@ -177,6 +206,8 @@ def responses(method: str, path: str) -> Json:
     if (method, path) == ("delete", "/contexts/{context}"):
         done = {"204": {"description": "Done"}}
     errors = _ERRORS | (_ERRORS_WITH_BODY if method in ("post", "put") else {}) | _REFUSED
+    if path.startswith("/history/{db}"):
+        errors |= {409: "The table is unknown since a DDL that was not understood"}
     error = {V1: {"schema": {"$ref": "#/components/schemas/Error"}}}
     failed = {str(status): {"description": why, "content": error} for status, why in errors.items()}
     return done | failed

@@ -152,8 +152,8 @@ def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]
             settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections
         )
         stack.callback(store.close)
-        app = create_app(settings, ReadOnly(store))
-        own = InProcess(Named(create_app(unguarded(settings), ReadOnly(store))))
+        app = create_app(settings, store, ReadOnly)
+        own = InProcess(Named(create_app(unguarded(settings), store, ReadOnly)))
         stack.callback(own.close)
         upstream = None
         if wish.compared_with is not None:

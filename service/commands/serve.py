@@ -68,6 +68,14 @@ TlsClientCa = Annotated[
     str | None, typer.Option(help="PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]")
 ]
 
+Track = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[NAME=]kafka:T|CONFIG", help="Follow changefeeds into table histories: topics, or a TOML file. [none]"
+    ),
+]
+Servers = Annotated[str | None, typer.Option(help="Kafka of --track: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
+
 
 def serve(
     host: Host = None,
@@ -75,6 +83,8 @@ def serve(
     store: StoreUrl = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
+    track: Track = None,
+    bootstrap_servers: Servers = None,
     log_format: LogFormat = None,
     access_log: AccessLog = None,
     auth_file: AuthFile = None,
@@ -99,6 +109,8 @@ def serve(
         "store": store,
         "profile": profile,
         "logical_types": logical_types,
+        "track": track,
+        "bootstrap_servers": bootstrap_servers,
         "log_format": log_format,
         "access_log": access_log,
         "auth_file": auth_file,
@@ -150,7 +162,8 @@ def serve_on(
 
     def ready() -> None:
         say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
-        on_ready()
+        if on_ready is not None:
+            on_ready()
 
     # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
     signal.signal(signal.SIGTERM, stopped)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from schemas.errors import SetupError
+from service.store import history_tables as history_tables  # its tables are part of the layout
 from service.store.dialects import Dialect
 from service.store.sql import SqlStore
 from service.store.urls import shown_url

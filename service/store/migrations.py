@@ -42,5 +42,9 @@ def from_1(connection: Connection) -> None:
         connection.execute(update(schemas).where(this).values(refs=json.dumps(refs, ensure_ascii=False)))
 
 
-# From which layout a step starts. Layout 2 added modes, contexts and warnings.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1}
+def from_2(_connection: Connection) -> None:
+    """Layout 3 added the tables of `history_tables`, which begin empty."""
+
+
+# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories of tables.
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2}

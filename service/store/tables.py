@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Raised with every change of the tables. Older layouts are brought up to date (`migrations`), newer ones refused."""
 
 metadata = MetaData()

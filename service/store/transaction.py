@@ -116,6 +116,11 @@ class Transaction:
         if footprint is not None and changes is not None:
             footprint.wrote = True
 
+    @property
+    def connection(self) -> Connection:
+        """For other things that are kept in the same store: what is done on it belongs to this transaction."""
+        return self._sql
+
     # ---- reading
 
     def version(self, subject: str, version: int) -> Stored | None:

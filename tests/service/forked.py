@@ -54,6 +54,5 @@ def run(settings: dict[str, Any], pipe: Connection) -> None:
     """What such a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the test run, which then kills
     listening = bind("127.0.0.1", 0)
-    chosen = Settings(log_level="error", **settings)
-    app = create_served(chosen)
-    server(app, chosen, lambda: pipe.send(base_url(listening))).run(sockets=[listening])
+    given = Settings(log_level="error", **settings)
+    server(create_served(given), given, lambda: pipe.send(base_url(listening))).run(sockets=[listening])

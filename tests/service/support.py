@@ -11,11 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from typer.testing import CliRunner, Result
+
+from service.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
@@ -78,6 +82,12 @@ def record(name: str, *fields: dict[str, Any], **more: Any) -> str:
 
 def column(name: str, type_: Any = "int", **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, **more}
+
+
+def command(*arguments: str, cwd: Path, stdin: str = "", **variables: str) -> Result:
+    """`python -m service …` run in this process, in `cwd`."""
+    with chdir(cwd):
+        return CliRunner().invoke(app, list(arguments), input=stdin, env=variables)
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Pair:
     def __init__(self, upstream: str, folder: Path, stack: ExitStack, **settings: Any) -> None:
         self.upstream = Client(upstream)
         self.store: SqlStore = stack.enter_context(closing(open_store(f"sqlite:///{folder / 'mirror.db'}")))
-        app = create_app(Settings(store="sqlite:///unused", **settings), ReadOnly(self.store))
+        app = create_app(Settings(store="sqlite:///unused", **settings), self.store, ReadOnly)
         self.own = stack.enter_context(closing(InProcess(Named(app))))
         self.switch = Switched(stack.enter_context(closing(Http(upstream))))
         self.report = folder / "report.jsonl"

@@ -1,0 +1,178 @@
+"""`/history`: what TiDB's tables were at a commit_ts, from their DDL events (docs/history.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+
+from schemas.ddl.versions import in_utc
+from schemas.errors import DdlError, RegistryError
+from service.api import history_shapes as shapes
+from service.api.bodies import limited, parse
+from service.api.call import Call, Called
+from service.api.history_subjects import RegistrySubjects
+from service.history.derive import Derived
+from service.history.drifting import registry_drift
+from service.history.giving import Given, ddl_given, snapshot_given
+from service.history.linking import links
+from service.history.model import Batch, DdlRecord, VersionRow
+from service.history.times import tso_of
+
+router = APIRouter(prefix="/history")
+
+_LARGEST_PAGE = 10_000
+_PAGE = 1000
+
+
+async def _body(call: Called) -> dict[str, Any]:
+    found = parse(await limited(call))
+    if not isinstance(found, dict):
+        raise RegistryError("UNPROCESSABLE", details="a JSON object is needed")
+    return found
+
+
+Body = Annotated[dict[str, Any], Depends(_body)]
+
+
+def changefeed_of(call: Call) -> str | None:
+    """The changefeed that is asked for; None means the only one."""
+    return call.text("changefeed") or None
+
+
+def _limits(call: Call) -> tuple[int, int]:
+    limit = call.integer("limit", _PAGE)
+    return max(call.integer("offset", 0), 0), limit if 0 < limit <= _LARGEST_PAGE else _LARGEST_PAGE
+
+
+def _time(call: Call, name: str) -> int | None:
+    text = call.text(name)
+    return tso_of(text) if text else None
+
+
+@router.get("/changefeeds")
+def changefeeds(call: Called) -> Response:
+    numbers = call.services.history.numbers()
+    found = call.services.history.changefeeds()
+    places = {one.name: call.services.history.places(one.name) for one in found}
+    return call.answer([shapes.changefeed(one, numbers.get(one.name, {}), places[one.name]) for one in found])
+
+
+@router.get("/tables")
+def tables(call: Called) -> Response:
+    history, (offset, limit) = call.services.history, _limits(call)
+    feed = history.changefeed(changefeed_of(call))
+    found = history.tables(feed.name, call.text("db") or None, offset, limit)
+    following = offset + limit if len(found) == limit else None
+    return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in found], following))
+
+
+@router.get("/ddl")
+def ddl(call: Called) -> Response:
+    history, (offset, limit) = call.services.history, _limits(call)
+    feed = history.changefeed(changefeed_of(call))
+    names = (call.text("db") or None, call.text("table") or None)
+    found = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
+    following = offset + limit if len(found) == limit else None
+    return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in found], following))
+
+
+@router.get("/drift")
+def drift(call: Called) -> Response:
+    """What contradicts the history; and what the registry's newest schemas are that no version gives."""
+    history, (offset, limit) = call.services.history, _limits(call)
+    feed = history.changefeed(changefeed_of(call))
+    found = history.drift(feed.name, offset, limit)
+    following = offset + limit if len(found) == limit else None
+    answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in found], following)
+    if offset == 0 and call.text("registry").lower() != "false":
+        subjects, derivations = RegistrySubjects(call.registry), call.services.derivations
+        of = (subjects.newest(), derivations, subjects.canonical)
+        answer["registry"] = registry_drift(history, feed.name, *of)
+        with call.registry.store.read() as tx:
+            answer["warnings"] = [shapes.warning(one) for one in tx.warnings()]
+    return call.answer(answer)
+
+
+@router.get("/{db}/{table}/versions")
+def versions(call: Called) -> Response:
+    history, (offset, limit) = call.services.history, _limits(call)
+    feed, db, table = history.changefeed(changefeed_of(call)), call.segment("db"), call.segment("table")
+    every = history.versions(feed.name, db, table)
+    if not every:
+        raise shapes.never_seen(feed, db, table)
+    found = every[offset : offset + limit]
+    events = history.events(feed.name, [row.ddl for row in found])
+    fitting = history.fitting(feed.name, db, table)
+    shown = [
+        {**shapes.version(row, events.get(row.ddl)), "rows_fitting": fitting.get(row.from_ts, 0), **_links(call, row)}
+        for row in found
+    ]
+    following = offset + limit if offset + limit < len(every) else None
+    return call.answer(shapes.listing(feed, "versions", shown, following, db=db, table=table))
+
+
+def _links(call: Call, row: VersionRow) -> dict[str, Any]:
+    if row.table is None:
+        return {"subjects": []}
+    return {"subjects": links(_derived(call, row), RegistrySubjects(call.registry))}
+
+
+def _derived(call: Call, row: VersionRow) -> Derived:
+    assert row.table is not None
+    zone, table = call.text("ddl_time_zone"), row.table
+    try:
+        table = in_utc(table, zone) if zone else table
+    except DdlError as error:
+        raise RegistryError("UNPROCESSABLE", details=error.detail) from error
+    return call.services.derivations.of(table, row.form, call.text("keyspace") or "default")
+
+
+@router.get("/{db}/{table}/at/{when}")
+def at(call: Called) -> Response:
+    """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
+    db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
+    inclusive = call.flag("inclusive")
+    found = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
+    row = found.version
+    if row is None:
+        raise shapes.not_known(found, db, table)
+    if row.table is None or not row.live:
+        raise shapes.no_table(row, found.ddl)
+    head = shapes.answered(found, ts, inclusive)
+    return call.answer({**head, **shapes.version(row, found.ddl), **_derived(call, row).body, **_links(call, row)})
+
+
+@router.post("/ddl")
+def post_ddl(call: Called, body: Body) -> Response:
+    """A statement that a person knows of: typed SQL, at the commit_ts it had."""
+    return _keep(call, ddl_given(body))
+
+
+@router.post("/snapshot")
+def post_snapshot(call: Called, body: Body) -> Response:
+    """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
+    subjects = RegistrySubjects(call.registry)
+    return _keep(call, snapshot_given(body, call.services.history, subjects))
+
+
+def _keep(call: Call, given: Given) -> Response:
+    history = call.services.history
+    records = [replace(record, changefeed=given.changefeed) for record in given.records]
+    try:
+        taken = history.track(given.changefeed, Batch(records=records), strict=True)
+    except DdlError as error:
+        raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
+    tables = [_touched(call, record) for record in records]
+    said = {"changefeed": given.changefeed, "new": taken.new, "known_already": taken.copies, "late": taken.late}
+    return call.answer({**said, "versions": [one for one in tables if one]})
+
+
+def _touched(call: Call, record: DdlRecord) -> dict[str, Any] | None:
+    if not record.table:
+        return None
+    found = call.services.history.version_at(
+        record.changefeed, record.db, record.table, record.commit_ts, inclusive=True
+    )
+    return None if found is None else {**shapes.name(found), "commit_ts": found.from_ts}

@@ -1,0 +1,98 @@
+"""Events that could not be read or applied: what they leave unknown, and since when. Everything else goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from schemas.ddl.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
+from schemas.errors import DdlError
+from schemas.table import TableId
+from service.history.model import State
+from service.history.rows import Key, NameRow, key_of
+
+if TYPE_CHECKING:
+    from service.history.step import Step
+
+_NOT_SEEN: Final = "its CREATE TABLE was not seen"
+
+
+def not_read(step: Step, error: DdlError) -> None:
+    """The table that the message names is unknown from here on, unless the message carries it."""
+    record = step.record
+    step.out.error = error.detail
+    if record.table:
+        _unknown(step, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}")
+
+
+def not_applied(step: Step, statement: Statement, error: DdlError) -> None:
+    """As `not_read`, of the tables that the statement names."""
+    step.out.error = error.detail
+    record, db = step.record, step.record.db
+    unseen = error.code == "DDL_UNKNOWN_TABLE"
+    state = State.PARTIAL if unseen else State.ERROR
+    reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
+    match statement:
+        case RenameTables():
+            _moved(
+                step, [(TableId(o.db or db, o.table), TableId(n.db or db, n.table)) for o, n in statement.pairs], reason
+            )
+        case AlterTable():
+            id_ = TableId(statement.table.db or db, statement.table.table)
+            renames = [c.new for c in statement.clauses if isinstance(c, RenameTo)]
+            if renames:
+                _moved(step, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
+            else:
+                _unknown(step, id_, state, reason)
+        case CreateTable():
+            _unknown(step, TableId(statement.table.db or db, statement.table.table), state, reason)
+        case _:
+            if record.table:
+                _unknown(step, TableId(db, record.table), state, reason)
+
+
+def _unknown(step: Step, id_: TableId, state: State, reason: str) -> None:
+    key = key_of(id_)
+    old = step.before(key)
+    carried = step.record.carried
+    table_id = old.table_id if old and old.live and old.table_id else step.new_id(key)
+    dropped = old.dropped if old else None
+    if carried is not None and key_of(carried.id) == key:
+        form = step.rows.keep(carried)
+        more = {"since": step.position.commit_ts, "reason": step.record.partial, "dropped": dropped}
+        partial = State.PARTIAL if step.record.partial else State.KNOWN
+        step.put(carried.id, partial, table_id=table_id, form=form, **more)
+        return
+    if old is not None and old.live and not old.has_table and old.state is not State.RELATION:
+        state, since, reason = old.state, old.since, old.reason  # it was unknown before, and still is
+    else:
+        since = step.position.commit_ts
+    step.put(id_, state, table_id=table_id, since=since, reason=reason, dropped=dropped)
+
+
+def _moved(step: Step, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
+    """Renames of which one failed: what is known moves as far as it can. keep: the tables' columns did not change."""
+    now: dict[Key, NameRow | None] = {}
+    for old, new in pairs:
+        row = now[key_of(old)] if key_of(old) in now else step.before(key_of(old))
+        now[key_of(old)] = None
+        if row is None or not row.live:
+            moved = NameRow(new, step.position, State.PARTIAL, step.new_id(key_of(new)), since=step.position.commit_ts,
+                            reason=_NOT_SEEN)  # fmt: skip
+        elif row.has_table and not keep:
+            moved = NameRow(new, step.position, State.ERROR, row.table_id, since=step.position.commit_ts, reason=reason)
+        else:
+            moved = row
+        now[key_of(new)] = moved
+    ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
+    for key, moving in now.items():
+        there = step.before(key)
+        kept = there.dropped if there else None
+        if moving is None:
+            of = {"table_id": there.table_id, "form": there.form} if there else {}
+            step.put(ids[key], State.GONE, since=step.position.commit_ts, dropped=kept, **of)
+            continue
+        more = {"since": moving.since, "reason": moving.reason, "dropped": kept}
+        step.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
+    carried = step.record.carried
+    if carried is not None and key_of(carried.id) in now:
+        _unknown(step, carried.id, State.PARTIAL, reason)

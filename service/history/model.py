@@ -1,0 +1,230 @@
+"""What a table history is made of: DDL events as received, and what each name stood for since when.
+
+A history belongs to a changefeed: commit_ts come from one TiDB cluster's clock, and which tables are seen, and up to
+when they are resolved, is the changefeed's own. Positions in it are (commit_ts, ordinal): several DDL events may share
+a commit_ts (a RENAME swap), and then they count in the order in which a partition brought them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+from schemas.table import Table, TableId
+from service.history import forms
+
+DEFAULT_CHANGEFEED: Final = "default"
+EventKind = Literal["ddl", "snapshot"]
+EventState = Literal["pending", "sealed", "failed"]
+
+
+class State(StrEnum):
+    """What is known of a name since a position.
+
+    KNOWN: its table, exactly. PARTIAL: something of it, see `VersionRow.reason`. ERROR: a DDL could not be read or
+    applied, so that nothing is known until a CREATE or a snapshot. UNKNOWN: it was never described. GONE: dropped, or
+    renamed away. RELATION: a view or a sequence, which holds no rows.
+    """
+
+    KNOWN = "KNOWN"
+    PARTIAL = "PARTIAL"
+    ERROR = "ERROR"
+    UNKNOWN = "UNKNOWN"
+    GONE = "GONE"
+    RELATION = "RELATION"
+
+
+class Position(NamedTuple):
+    """A place in a history: a TSO, and a number that tells apart the events which share it."""
+
+    commit_ts: int
+    ordinal: int
+
+
+LAST_ORDINAL: Final = (1 << 31) - 1
+FIRST: Final = Position(0, 0)
+END: Final = Position((1 << 63) - 1, LAST_ORDINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRecord:
+    """A DDL statement (or a snapshot of one table) as it was received.
+
+    mode: "wire", "typed" or "show" (how `query` is written), or "form" for a snapshot without statement, whose table is
+    `carried`. carried: the table after the statement, where the message told it (Simple, Debezium). state: pending
+    until every partition's watermark has passed commit_ts; failed: sealed, but it could not be read or applied, and
+    `error` says why. copies: how often it came. unsealed_source: its source sends no watermarks, so it was sealed on
+    arrival.
+    """
+
+    changefeed: str
+    commit_ts: int
+    db: str
+    table: str
+    query: str
+    kind: EventKind = "ddl"
+    ordinal: int = 0
+    seq: int = 0
+    ddl_type: int | None = None
+    mode: str = "wire"
+    sql_mode: str = ""
+    format: str = ""
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    copies: int = 1
+    state: EventState = "pending"
+    unsealed_source: bool = False
+    error: str | None = None
+    carried: Table | None = None
+    partial: str = ""
+    """Snapshots: what of the table is not known ("" for nothing)."""
+
+    @property
+    def position(self) -> Position:
+        return Position(self.commit_ts, self.ordinal)
+
+    @property
+    def key(self) -> bytes:
+        """Equal for the copies of a broadcast event, and for its repetition after a restart."""
+        table = forms.encode(self.carried) if self.mode == "form" and self.carried is not None else b""
+        parts = (self.kind, self.commit_ts, self.db, self.table, self.query, table.hex())
+        return hashlib.sha1("\0".join(map(str, parts)).encode("utf-8", "replace"), usedforsecurity=False).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """What a name stands for from `position` on.
+
+    table_id: of the logical table (a UUID): RENAME keeps it, DROP ends it, RECOVER brings it back. table: None unless
+    KNOWN or PARTIAL; for GONE the table that was. since: the commit_ts from which it is in its state. ddl: seq of the
+    event that made it. to_ts: the commit_ts of the next version, None for the newest. form: equal for
+    tables that differ in nothing but their names.
+    """
+
+    id: TableId
+    position: Position
+    state: State
+    table_id: str = ""
+    table: Table | None = None
+    since: int = 0
+    reason: str = ""
+    ddl: int = 0
+    relation: str = ""
+    to_ts: int | None = None
+    form: str = ""
+
+    @property
+    def from_ts(self) -> int:
+        """The TSO of the DDL; rows with a greater commit_ts have this version."""
+        return self.position.commit_ts
+
+    @property
+    def live(self) -> bool:
+        """Whether there is something of this name."""
+        return self.state is not State.GONE
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRow:
+    """A database from `position` on; charset and collate are "" where its CREATE was not seen. live False: dropped."""
+
+    name: str
+    position: Position
+    live: bool
+    charset: str = ""
+    collate: str = ""
+    ddl: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changefeed:
+    """A history as a whole. sealed_ts: every DDL at or below it is known and in order. revision: counts its changes."""
+
+    name: str
+    sealed_ts: int = 0
+    revision: int = 0
+    pending: int = 0
+    zone: str = ""
+    """The sessions' time zone, in which literal TIMESTAMP defaults in DDL are written; "" where nobody said."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """What is known of a name at a time. version None: nothing yet. pending: how many of its events up to then are not
+    sealed. next_ts: the commit_ts of the first version after that."""
+
+    changefeed: Changefeed
+    version: VersionRow | None
+    ddl: DdlRecord | None
+    pending: int
+    next_ts: int | None
+
+
+DriftKind = Literal["columns", "type", "flags", "payload", "registry", "gap", "unknown_table", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something that contradicts the history. It never changes the history. commit_ts: where it was first seen."""
+
+    changefeed: str
+    kind: DriftKind
+    db: str
+    table: str
+    commit_ts: int
+    detail: str
+    version_ts: int | None = None
+    count: int = 1
+    seq: int = 0
+    seen_ms: int = 0
+
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read of a changefeed's sources, to be kept in one transaction with how far it was read.
+
+    records: DDL events and snapshots in the order in which they came. offsets: where to read on. expected: where the
+    reader had begun, so that two readers of one changefeed find out. watermarks: of each partition, the highest.
+    partitions: all there are, so that one which is silent holds the sealing up. seen: rows that fit their versions.
+    """
+
+    records: list[DdlRecord] = field(default_factory=list)
+    offsets: dict[Place, int] = field(default_factory=dict)
+    expected: dict[Place, int] = field(default_factory=dict)
+    watermarks: dict[Place, int] = field(default_factory=dict)
+    partitions: set[Place] = field(default_factory=set)
+    drift: list[Drift] = field(default_factory=list)
+    seen: dict[tuple[tuple[str, str], int], int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.offsets or self.watermarks or self.partitions or self.drift or self.seen)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of a batch. late: sealed behind others that were sealed before. failed: among those sealed."""
+
+    new: int = 0
+    copies: int = 0
+    sealed: int = 0
+    failed: list[DdlRecord] = field(default_factory=list)
+    late: int = 0
+    drift: int = 0
+    pending: int = 0
+    sealed_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """events: applied again. healed: those that had failed and do not any more. failed: those that still do."""
+
+    events: int = 0
+    healed: int = 0
+    failed: int = 0

@@ -1,0 +1,264 @@
+"""Reading histories: queries on one connection, and rows as `service.history` knows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+)
+
+from schemas.table import Table, TableId
+from service.history import forms
+from service.history.model import END, FIRST, DatabaseRow, DdlRecord, Drift, Position, State
+from service.history.rows import ALL, Key, NameRow, key_of
+from service.store import history_tables as sql
+
+_MOST_KEYS = 100
+
+
+def at_or_before(table: Any, position: Position) -> ColumnElement[bool]:
+    """Rows before a position."""
+    at = table.c.commit_ts
+    return and_(at <= position.commit_ts, or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
+
+
+def after(table: Any, position: Position) -> ColumnElement[bool]:
+    at = table.c.commit_ts
+    return and_(at >= position.commit_ts, or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
+
+
+def name_row(row: Row[Any]) -> NameRow:
+    return NameRow(
+        TableId(row.db, row.tbl),
+        Position(row.commit_ts, row.ordinal),
+        State(row.state),
+        row.table_id,
+        _bytes(row.form),
+        row.since,
+        row.reason,
+        row.ddl,
+        row.relation,
+        None if row.dropped is None else (row.dropped_id, bytes(row.dropped)),
+    )
+
+
+def name_values(changefeed: int, row: NameRow) -> dict[str, Any]:
+    key = key_of(row.id)
+    dropped_id, dropped = row.dropped or (None, None)
+    return {
+        "changefeed": changefeed, "db_key": key[0], "table_key": key[1], "commit_ts": row.position.commit_ts,
+        "ordinal": row.position.ordinal, "db": row.id.db, "tbl": row.id.table, "state": str(row.state),
+        "table_id": row.table_id, "form": row.form, "since": row.since, "reason": row.reason, "ddl": row.ddl,
+        "relation": row.relation, "dropped_id": dropped_id, "dropped": dropped,
+    }  # fmt: skip
+
+
+def database_row(row: Row[Any]) -> DatabaseRow:
+    at = Position(row.commit_ts, row.ordinal)
+    return DatabaseRow(row.name, at, bool(row.live), row.charset, row.collate, row.ddl)
+
+
+def database_values(changefeed: int, row: DatabaseRow) -> dict[str, Any]:
+    return {
+        "changefeed": changefeed, "db_key": row.name.lower(), "commit_ts": row.position.commit_ts,
+        "ordinal": row.position.ordinal, "name": row.name, "live": row.live, "charset": row.charset,
+        "collate": row.collate, "ddl": row.ddl,
+    }  # fmt: skip
+
+
+def record_values(changefeed: int, record: DdlRecord, carried: bytes | None) -> dict[str, Any]:
+    table = record.carried
+    return {
+        "seq": record.seq, "changefeed": changefeed, "commit_ts": record.commit_ts, "ordinal": record.ordinal,
+        "key": record.key, "state": record.state, "kind": record.kind, "db": record.db, "tbl": record.table,
+        "ddl_type": record.ddl_type, "query": record.query, "mode": record.mode, "sql_mode": record.sql_mode,
+        "format": record.format, "topic": record.topic, "part": record.partition, "off": record.offset,
+        "copies": record.copies, "unsealed": record.unsealed_source, "error": record.error, "carried": carried,
+        "carried_name": None if table is None else json.dumps(table.id), "partial": record.partial,
+    }  # fmt: skip
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _name_is() -> ColumnElement[bool]:
+    c = sql.names.c
+    return and_(
+        c.changefeed == bindparam("feed"), c.db_key == bindparam("db_"), c.table_key == bindparam("table_")
+    )  # fmt: skip
+
+
+def _beyond(later: bool) -> ColumnElement[bool]:
+    """Rows of names before, or after, a position (`ts_`, `ordinal_`)."""
+    c, ts, ordinal = sql.names.c, bindparam("ts_", type_=BigInteger), bindparam("ordinal_", type_=Integer)
+    if later:
+        return and_(c.commit_ts >= ts, or_(c.commit_ts > ts, c.ordinal > ordinal))
+    return and_(c.commit_ts <= ts, or_(c.commit_ts < ts, c.ordinal < ordinal))
+
+
+# Built once: building a statement costs more than answering it.
+_NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
+_OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
+_BEFORE = select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1)
+_FOLLOWING = select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
+_FORM = select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_"))
+_EVENT = select(sql.events).where(sql.events.c.seq == bindparam("seq_"))
+_PENDING_UP_TO = select(func.count()).where(
+    sql.events.c.changefeed == bindparam("feed"),
+    sql.events.c.state == "pending",
+    sql.events.c.commit_ts <= bindparam("ts_"),
+    func.lower(sql.events.c.db) == bindparam("db_"),
+    func.lower(sql.events.c.tbl) == bindparam("table_"),
+)
+
+
+class Queries:
+    """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
+
+    def __init__(self, connection: Connection, changefeed: int, name: str, tables: forms.Tables) -> None:
+        self.connection = connection
+        self._changefeed, self._changefeed_name = changefeed, name
+        self._tables = tables
+
+    # ---- names and databases before a position
+    def _at(self, key: Key, position: Position) -> dict[str, Any]:
+        return {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": position[0], "ordinal_": position[1]}
+
+    def name(self, key: Key, before: Position) -> NameRow | None:
+        found = self.connection.execute(_BEFORE, self._at(key, before)).first()
+        return None if found is None else name_row(found)
+
+    def database(self, db: str, before: Position) -> DatabaseRow | None:
+        c = sql.databases.c
+        query = select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
+        newest = (c.commit_ts.desc(), c.ordinal.desc())
+        found = self.connection.execute(
+            query.where(at_or_before(sql.databases, before)).order_by(*newest).limit(1)
+        ).first()
+        return None if found is None else database_row(found)
+
+    def names(self, db: str, before: Position) -> list[NameRow]:
+        c = sql.names.c
+        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
+        rows = self.connection.execute(
+            query.where(at_or_before(sql.names, before)).order_by(c.table_key, c.commit_ts, c.ordinal)
+        )
+        newest = {row.table_key: row for row in rows}
+        return [name_row(row) for row in newest.values()]
+
+    def any_name(self, db: str, before: Position) -> NameRow | None:
+        c = sql.names.c
+        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
+        found = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
+        return None if found is None else name_row(found)
+
+    def history_of(self, key: Key) -> list[NameRow]:
+        c = sql.names.c
+        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
+        return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
+
+    def following(self, key: Key, after_: Position) -> NameRow | None:
+        found = self.connection.execute(_FOLLOWING, self._at(key, after_)).first()
+        return None if found is None else name_row(found)
+
+    def pending_up_to(self, key: Key, ts: int) -> int:
+        """How many events of a table up to ts are not sealed."""
+        of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}
+        return int(self.connection.execute(_PENDING_UP_TO, of).scalar_one())
+
+    def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
+        """The newest row of each name, in the order of the names."""
+        c = sql.names.c
+        query = select(c.db_key, c.table_key).where(c.changefeed == self._changefeed).distinct()
+        if db is not None:
+            query = query.where(c.db_key == db.lower())
+        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit)).all()
+        found = (self.name((one.db_key, one.table_key), END) for one in keys)
+        return [row for row in found if row is not None]
+
+    # ---- forms
+    def table(self, form: bytes, id_: TableId) -> Table:
+        found = self._tables.get(form, id_)
+        if found is None:
+            body = self.connection.execute(_FORM, {"form_": form}).scalar_one()
+            found = forms.decode(bytes(body), id_)
+            self._tables.put(form, found)
+        return found
+
+    # ---- events
+    def records(self, query: Select[Any]) -> list[DdlRecord]:
+        return [self.record(row) for row in self.connection.execute(query)]
+
+    def record(self, row: Row[Any]) -> DdlRecord:
+        carried = None
+        if row.carried is not None:
+            carried = self.table(bytes(row.carried), TableId(*json.loads(row.carried_name)))
+        return DdlRecord(
+            self._changefeed_name, row.commit_ts, row.db, row.tbl, row.query, row.kind, row.ordinal, row.seq,
+            row.ddl_type, row.mode, row.sql_mode, row.format, row.topic, row.part, row.off, row.copies, row.state,
+            bool(row.unsealed), row.error, carried, row.partial,
+        )  # fmt: skip
+
+    def event(self, seq: int) -> DdlRecord | None:
+        found = self.connection.execute(_EVENT, {"seq_": seq}).first()
+        return None if found is None else self.record(found)
+
+    def pending(self) -> list[DdlRecord]:
+        c = sql.events.c
+        query = select(sql.events).where(c.changefeed == self._changefeed, c.state == "pending")
+        return self.records(query.order_by(c.commit_ts, c.ordinal))
+
+    def newest(self) -> Position:
+        c = sql.events.c
+        query = select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
+        found = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
+        return FIRST if found is None else Position(*found)
+
+    def next_event(self, position: Position, keys: Collection[Key]) -> DdlRecord | None:
+        c, i = sql.events.c, sql.involved.c
+        query = select(i.commit_ts, i.ordinal).where(i.changefeed == self._changefeed, after(sql.involved, position))
+        found = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
+        if found is None:
+            return None
+        place = and_(c.commit_ts == found.commit_ts, c.ordinal == found.ordinal)
+        return self.records(select(sql.events).where(c.changefeed == self._changefeed, place))[0]
+
+    def rows_at(self, position: Position) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
+        found: list[Any] = []
+        for table in (sql.names, sql.databases):
+            here = and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
+            found.append(
+                self.connection.execute(select(table).where(table.c.changefeed == self._changefeed, here)).all()
+            )
+        names = [name_row(row) for row in found[0]]
+        return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in found[1]}
+
+
+def _concerns(keys: Collection[Key]) -> ColumnElement[bool]:
+    """Events that depend on one of the names; with very many names, all those of their databases."""
+    i = sql.involved.c
+    by_db: dict[str, set[str]] = {}
+    for db, table in keys:
+        by_db.setdefault(db, {ALL}).add(table)
+    if sum(map(len, by_db.values())) > _MOST_KEYS:
+        return i.db_key.in_(list(by_db))
+    return or_(*(and_(i.db_key == db, i.table_key.in_(list(tables))) for db, tables in by_db.items()))
+
+
+def drift_of(changefeed: str, row: Row[Any]) -> Drift:
+    version, count = row.version_ts, row._mapping["count"]  # a Row has a method of that name
+    return Drift(changefeed, row.kind, row.db, row.tbl, row.commit_ts, row.detail, version, count, row.seq, row.seen_ms)

@@ -1,0 +1,1 @@
+"""Follows DDL and resolved events into table histories."""

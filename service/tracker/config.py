@@ -1,0 +1,119 @@
+"""What to follow: `[NAME=]kafka:T1,T2`, `[NAME=]FILE`, or a TOML file with several changefeeds.
+
+[[changefeed]]
+name = "shop"
+in = ["kafka:shop-orders", "kafka:shop-users"]   # or "kafka:shop-orders,shop-users"
+format = "open"                                   # auto where left out
+bootstrap-servers = "kafka:9092"                  # BRIDGE_BOOTSTRAP_SERVERS where left out
+kafka-config = "client.properties"
+ddl-time-zone = "Asia/Shanghai"
+time-zone = "Asia/Shanghai"
+claim-check-dir = "claims"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from schemas import values
+from schemas.errors import SetupError
+from schemas.wire import format_named
+from service.history.model import DEFAULT_CHANGEFEED
+from service.tracker.kafka import KafkaSource, client_settings
+from service.tracker.sources import FileSource, Source
+
+_KAFKA: Final = "kafka:"
+_TEXTS: Final = frozenset(
+    {"name", "format", "bootstrap-servers", "kafka-config", "ddl-time-zone", "time-zone", "claim-check-dir"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """One changefeed and where its messages are: topics, or one file."""
+
+    name: str = DEFAULT_CHANGEFEED
+    topics: tuple[str, ...] = ()
+    file: Path | None = None
+    format: str = "auto"
+    bootstrap_servers: str | None = None
+    kafka_config: Path | None = None
+    ddl_time_zone: str | None = None
+    time_zone: str = "UTC"
+    claim_check_dir: Path | None = None
+
+    def check(self) -> Tracked:
+        """Itself. SetupError USAGE for a format or a zone that is none."""
+        format_named(self.format)
+        if not self.name or len(self.name) > 200 or not self.name.isprintable():
+            raise SetupError("USAGE", details=f"changefeed {self.name[:60]!r}: a name of 1 to 200 characters is needed")
+        for option, zone in (("ddl-time-zone", self.ddl_time_zone), ("time-zone", self.time_zone)):
+            try:
+                values.zone(zone or "UTC")
+            except ValueError as error:
+                raise SetupError("USAGE", details=f"{option}: {error}") from error
+        return self
+
+    def source(self) -> Source:
+        """SetupError USAGE or KAFKA_UNREACHABLE."""
+        if self.file is not None:
+            return FileSource(self.file)
+        return KafkaSource(list(self.topics), client_settings(self.bootstrap_servers, self.kafka_config))
+
+
+def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Path | None]:
+    """(topics, file) of `kafka:T1,T2` or a file's path. SetupError USAGE."""
+    topics: dict[str, None] = {}
+    files = [one for one in given if not one.startswith(_KAFKA)]
+    for one in given:
+        if one.startswith(_KAFKA):
+            topics.update(dict.fromkeys(topic.strip() for topic in one.removeprefix(_KAFKA).split(",")))
+    if "" in topics:
+        raise SetupError("USAGE", details=f"{option} kafka: needs a topic: kafka:TOPIC")
+    if len(files) > 1 or (files and topics) or not given:
+        raise SetupError("USAGE", details=f"{option}: one FILE, or kafka:TOPIC (several with commas) is needed")
+    return tuple(topics), Path(files[0]) if files else None
+
+
+def tracked(text: str, servers: str = "") -> list[Tracked]:
+    """What `serve --track` is given, nothing for "". SetupError USAGE."""
+    if not text:
+        return []
+    name, equals, rest = text.partition("=")
+    if not equals or name.startswith(_KAFKA) or "/" in name:
+        name, rest = DEFAULT_CHANGEFEED, text
+    if rest.startswith(_KAFKA):
+        topics, _ = inputs([rest], "--track")
+        return [Tracked(name, topics, bootstrap_servers=servers or None).check()]
+    path = Path(rest)
+    try:
+        listed = tomllib.loads(path.read_text(encoding="utf-8")).get("changefeed")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SetupError("USAGE", details=f"--track {rest}: {error}") from error
+    if not isinstance(listed, list) or not listed:
+        raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
+    found = [_of_table(one, rest, path.parent, servers) for one in listed]
+    if len({one.name for one in found}) < len(found):
+        raise SetupError("USAGE", details=f"--track {rest}: two changefeeds have one name")
+    return found
+
+
+def _of_table(table: Any, where: str, folder: Path, servers: str) -> Tracked:
+    if not isinstance(table, dict) or "name" not in table or "in" not in table:
+        raise SetupError("USAGE", details=f"--track {where}: each [[changefeed]] needs name and in")
+    unknown = table.keys() - _TEXTS - {"in"}
+    if unknown:
+        raise SetupError("USAGE", details=f"--track {where}: {', '.join(sorted(unknown))} is not known")
+    given = table["in"] if isinstance(table["in"], list) else [table["in"]]
+    if not all(isinstance(one, str) for one in (*given, *(table[k] for k in table.keys() & _TEXTS))):
+        raise SetupError("USAGE", details=f"--track {where}: texts are needed")
+    topics, file = inputs(given, f"--track {where}: in")
+    of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name != "in"}
+    for name in ("kafka_config", "claim_check_dir"):
+        if name in of:
+            of[name] = folder / of[name]
+    of.setdefault("bootstrap_servers", servers or None)
+    return Tracked(topics=topics, file=file and folder / file, **of).check()

@@ -1,0 +1,108 @@
+"""Change events → records of a history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from schemas.ddl.lexer import WIRE, mode_of
+from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
+from schemas.table import Table
+from service.history.described import table_after_event
+from service.history.model import DdlRecord
+from service.history.reading import ALTERED
+from service.history.texts import clean
+
+MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql"})
+"""Formats whose watermarks come only with TiCDC's extension, or never."""
+
+
+class NotUsable(ValueError):
+    """An event, or a line, that a history can't take; the text says why."""
+
+
+def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
+    """The record of a DDL event, or of a table that the stream shows. NotUsable without a commit_ts or a statement."""
+    where = {"topic": clean(message.topic or ""), "partition": message.partition or 0, "offset": message.offset}
+    of: dict[str, Any] = {"format": event.format, **where}
+    db, table = clean(event.db), clean(event.table)
+    if isinstance(event, Bootstrap):
+        if event.schema is None or not _named(event.schema):
+            raise NotUsable("bootstrap without a table that has a name")
+        since = event.schema_version if event.commit_ts is None else event.commit_ts
+        return DdlRecord(changefeed, _tso(since), db, table, "", "snapshot", mode="form", carried=event.schema, **of)
+    commit_ts = event.commit_ts
+    if commit_ts is None and isinstance(event.extra.get("es"), int):
+        commit_ts = ms_to_tso(event.extra["es"])  # Canal-JSON without extension tells the millisecond only
+    if commit_ts is None:
+        raise NotUsable("DDL without commit_ts")
+    if not event.query.strip():
+        raise NotUsable("DDL without a statement")
+    carried, partial = table_after_event(event) or (None, "")
+    if carried is not None and not _named(carried):
+        carried = None
+    mode = "wire" if mode_of(event.format) is WIRE else "typed"
+    mode = mode if clean(event.query) == event.query else ALTERED
+    return DdlRecord(
+        changefeed, _tso(commit_ts), db, table, clean(event.query), ddl_type=event.ddl_type, mode=mode, carried=carried,
+        partial=partial, **of,
+    )  # fmt: skip
+
+
+def _named(table: Table) -> bool:
+    """Whether its names can be kept as they are."""
+    return bool(table.id.db and table.id.table) and all(clean(part) == part for part in table.id)
+
+
+def _tso(number: int) -> int:
+    if not 0 <= number <= MAX_TSO:
+        raise NotUsable(f"commit_ts {str(number)[:30]} is no TSO")
+    return number
+
+
+def records_of_line(changefeed: str, found: dict[str, Any]) -> list[DdlRecord]:
+    """Records of a line of DDL: {"commit_ts", "db", "query"} (as `--ddl` of decode), or a recorded history's.
+
+    Nobody will ever resolve them, so they are sealed at once. NotUsable for a line of another form.
+    """
+    try:
+        if "wire" in found:
+            wire = found["wire"] if found.get("ok", True) else []
+            return [_line(changefeed, w["ts"], w["scm"], w["tbl"], w["q"], w.get("t")) for w in wire]
+        mode = found.get("mode", "typed" if found.get("typed") else "wire")
+        if mode not in ("wire", "typed", "show"):
+            raise NotUsable(f"mode {mode!r}: wire, typed or show is needed")
+        table, kind = found.get("table", ""), found.get("ddl_type")
+        of = (found["commit_ts"], found.get("db", ""), table, found["query"], kind, mode, found.get("sql_mode", ""))
+        return [_line(changefeed, *of)]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise NotUsable(f"not a line of DDL ({type(error).__name__}: {error})") from error
+
+
+def _line(
+    changefeed: str, commit_ts: Any, db: Any, table: Any, query: Any, ddl_type: Any = None, mode: str = "wire",
+    sql_mode: Any = "",
+) -> DdlRecord:  # fmt: skip
+    if type(commit_ts) is not int or not all(isinstance(text, str) for text in (db, table, query, sql_mode)):
+        raise NotUsable("commit_ts must be a whole number; db, table and query texts")
+    if type(ddl_type) is not int or not -1 < ddl_type < 1 << 31:
+        ddl_type = None
+    return DdlRecord(
+        changefeed, _tso(commit_ts), clean(db), clean(table), clean(query), "snapshot" if mode == "show" else "ddl",
+        ddl_type=ddl_type, mode=mode, sql_mode=clean(sql_mode), unsealed_source=True,
+    )  # fmt: skip
+
+
+def is_line_of_ddl(found: Any) -> bool:
+    return isinstance(found, dict) and ("wire" in found or {"commit_ts", "query"} <= found.keys())
+
+
+def object_of(line: bytes) -> dict[str, Any]:
+    """A line's JSON object. NotUsable."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise NotUsable(f"not JSON ({error})"[:300]) from error
+    if not isinstance(found, dict):
+        raise NotUsable("not a JSON object")
+    return found

@@ -1,0 +1,82 @@
+"""What trackers and histories tell Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from schemas.event import tso_physical_ms
+from service.history.ports import History
+from service.tracker.running import Trackers
+
+_COUNTED = (
+    ("new", "DDL events and snapshots that were not known"),
+    ("copies", "Copies of known events"),
+    ("sealed", "Events sealed"),
+    ("failed", "Events sealed that were not understood"),
+    ("late", "Events sealed behind later ones"),
+    ("drift", "Contradictions seen"),
+)
+
+
+class TrackerMetrics(Collector):
+    """Per changefeed: what its tracker in this process has done, and what its history holds."""
+
+    def __init__(self, history: History, trackers: Trackers) -> None:
+        self._history, self._trackers = history, trackers
+
+    def describe(self) -> list[Metric]:
+        return []  # so that nothing is counted before somebody asks
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_trackers()
+        events = GaugeMetricFamily("bridge_history_events", "Events by state", labels=("changefeed", "state"))
+        drift = GaugeMetricFamily("bridge_history_drift", "Different contradictions", labels=("changefeed",))
+        sealed = GaugeMetricFamily(
+            "bridge_history_sealed_seconds", "Time up to which DDL is sealed, Unix seconds", labels=("changefeed",)
+        )
+        for name, numbers in self._history.numbers().items():
+            for state in ("sealed", "pending", "failed"):
+                events.add_metric([name, state], numbers.get(state, 0))
+            drift.add_metric([name], numbers.get("drift", 0))
+        for one in self._history.changefeeds():
+            sealed.add_metric([one.name], tso_physical_ms(one.sealed_ts) / 1000)
+        yield from (events, drift, sealed)
+
+    def _of_trackers(self) -> Iterator[Metric]:
+        told = self._trackers.progress()
+        messages = CounterMetricFamily("bridge_tracker_messages", "Messages read", labels=("changefeed",))
+        events = CounterMetricFamily("bridge_tracker_events", "Events read, by kind", labels=("changefeed", "kind"))
+        errors = CounterMetricFamily(
+            "bridge_tracker_errors", "Messages that can't be read, by code", labels=("changefeed", "code")
+        )
+        skipped = CounterMetricFamily(
+            "bridge_tracker_skipped", "Events of no use, by reason", labels=("changefeed", "reason")
+        )
+        lag = GaugeMetricFamily("bridge_tracker_lag_messages", "Messages not read yet", labels=("changefeed", "topic"))
+        behind = GaugeMetricFamily(
+            "bridge_tracker_behind_seconds", "How far what is sealed lies behind the clock", labels=("changefeed",)
+        )
+        running = GaugeMetricFamily("bridge_tracker_running", "1: it follows", labels=("changefeed",))
+        for progress, seconds in told:
+            name = progress.changefeed
+            messages.add_metric([name], progress.messages)
+            for family, counter in ((events, progress.events), (errors, progress.errors), (skipped, progress.skipped)):
+                for key, count in sorted(counter.items()):
+                    family.add_metric([name, key], count)
+            topics: dict[str, int] = {}
+            for (topic, _), count in list(progress.lag.items()):
+                topics[topic] = topics.get(topic, 0) + count
+            for topic, count in topics.items():
+                lag.add_metric([name, topic], count)
+            if seconds is not None:
+                behind.add_metric([name], seconds)
+            running.add_metric([name], 0 if progress.stopped else 1)
+        yield from (messages, events, errors, skipped, lag, behind, running)
+        for field, what in _COUNTED:
+            family = CounterMetricFamily(f"bridge_tracker_{field}", what, labels=("changefeed",))
+            for progress, _ in told:
+                family.add_metric([progress.changefeed], getattr(progress, field))
+            yield family

@@ -1,0 +1,121 @@
+"""Messages of one changefeed → a batch for its history."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from schemas.errors import WireError
+from schemas.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from schemas.wire import format_named
+from schemas.wire.base import Context, Decoder
+from service.history.model import Batch, DdlRecord, Drift, Place
+from service.history.texts import clean
+from service.tracker.events import MAY_LACK_WATERMARKS, NotUsable, record_of, records_of_line
+from service.tracker.observing import Observer
+from service.tracker.progress import Progress
+from service.tracker.sources import Read
+
+_LOG = logging.getLogger("service")
+
+
+class Reader:
+    """Reads in order. A message that can't be read is counted with its reason and passed over; nothing stops it.
+
+    positions: where each partition was read to, so that what is read again counts once.
+    """
+
+    def __init__(
+        self,
+        changefeed: str,
+        format_: str,
+        context: Context,
+        observer: Observer,
+        progress: Progress,
+        places: dict[Place, tuple[int | None, int | None]],
+    ) -> None:
+        self._changefeed = changefeed
+        self._decoder: Decoder = format_named(format_).decoder(context)
+        self._observer, self._progress = observer, progress
+        self._positions: dict[Place, int | None] = {place: offset for place, (offset, _) in places.items()}
+        self._places: set[Place] = set(places)
+        self.watermarked = any(watermark is not None for _, watermark in places.values())
+
+    def batch(self, read: Read) -> Batch:
+        """What to keep of it. Offsets behind messages without any use are in it too."""
+        batch = Batch(partitions=set(read.partitions))
+        self._places |= read.partitions
+        for code, detail in read.bad:
+            self._failed(code, detail)
+        for gap in read.gaps:
+            batch.drift.append(Drift(self._changefeed, "gap", "", "", 0, gap))
+        for message in read.messages:
+            self._message(message, batch)
+        for line in read.ddl:
+            self._line(line, batch)
+        if batch.watermarks:
+            self.watermarked = True
+        elif not self.watermarked:
+            batch.records = [self._unresolvable(record) for record in batch.records]
+        return batch
+
+    def _unresolvable(self, record: DdlRecord) -> DdlRecord:
+        """Where no partition has ever had a watermark, and the format may have none, waiting for one is no use."""
+        return replace(record, unsealed_source=True) if record.format in MAY_LACK_WATERMARKS else record
+
+    def _message(self, message: Message, batch: Batch) -> None:
+        place = (clean(message.topic or ""), message.partition or 0)
+        if message.offset is not None:
+            known = self._positions.get(place)
+            if known is not None and message.offset < known:
+                self._progress.skipped["read before"] += 1
+                return
+            batch.expected.setdefault(place, known or 0)
+            batch.offsets[place] = message.offset + 1
+            self._positions[place] = message.offset + 1
+        if place not in self._places:
+            self._places.add(place)
+            batch.partitions.add(place)
+        self._progress.messages += 1
+        try:
+            for event in self._decoder.decode(message):
+                self._event(event, message, place, batch)
+        except WireError as error:
+            self._failed(error.code, f"{place[0]}/{place[1]}/{message.offset}: {error.detail}")
+        except NotUsable as error:
+            self._progress.skipped[str(error)] += 1
+        except RecursionError:
+            self._failed("MALFORMED", f"{place[0]}/{place[1]}/{message.offset}: nested too deep")
+        except Exception:
+            # A defect of ours must not stop the following of everything else.
+            _LOG.exception("track %s: %s/%s/%s can't be read", self._changefeed, *place, message.offset)
+            self._failed("INTERNAL", f"{place[0]}/{place[1]}/{message.offset}")
+
+    def _event(self, event: RowChange | DdlEvent | Watermark, message: Message, place: Place, batch: Batch) -> None:
+        if isinstance(event, RowChange):
+            self._progress.events["rows"] += 1
+            if not self._observer.see(event):
+                self._progress.skipped["row without commit_ts"] += 1
+        elif isinstance(event, Watermark):
+            self._progress.events["watermarks"] += 1
+            if 0 <= event.commit_ts < 1 << 63:
+                # In a file, one that does not say which topic it is of, is of all that stand before it.
+                for one in (place,) if place[0] else self._places:
+                    batch.watermarks[one] = max(batch.watermarks.get(one, 0), event.commit_ts)
+        else:
+            self._progress.events["bootstraps" if isinstance(event, Bootstrap) else "DDL"] += 1
+            batch.records.append(record_of(self._changefeed, event, message))
+
+    def _line(self, line: dict[str, object], batch: Batch) -> None:
+        try:
+            records = records_of_line(self._changefeed, line)
+        except NotUsable as error:
+            self._failed("BAD_LINE", f"{line.get('where')}: {error}")
+            return
+        self._progress.events["DDL"] += len(records)
+        batch.records += records
+
+    def _failed(self, code: str, detail: str) -> None:
+        self._progress.errors[code] += 1
+        self._progress.last_error = detail[:500]
+        _LOG.warning("track %s: %s %s", self._changefeed, code, detail[:500])

@@ -1,0 +1,99 @@
+"""Where events come from: a file, or Kafka (`service.tracker.kafka`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
+from schemas.messages import parse_line
+from schemas.wire.framing import MAX_MESSAGE
+from service.history.model import Place
+from service.tracker.events import NotUsable, is_line_of_ddl, object_of
+
+_MAX_LINE = MAX_MESSAGE * 3
+
+
+@dataclass(slots=True)
+class Read:
+    """What one look at a source gave. ddl: lines of DDL. bad: what is neither a message nor a line, with its reason."""
+
+    messages: list[Message] = field(default_factory=list)
+    ddl: list[dict[str, Any]] = field(default_factory=list)
+    bad: list[tuple[str, str]] = field(default_factory=list)
+    partitions: set[Place] = field(default_factory=set)
+    gaps: list[str] = field(default_factory=list)
+
+
+class Source(Protocol):
+    def start(self, places: dict[Place, int | None]) -> None:
+        """Begin where each partition was read to. SetupError where it can't be read."""
+
+    def read(self, most: int, seconds: float) -> Read | None:
+        """What has come, at most so many messages, waiting so long for the first; None at the end."""
+
+    def lag(self) -> dict[Place, int]:
+        """Messages between what was read and the end of each partition."""
+
+    def caught_up(self) -> bool:
+        """Whether all that was there at the start has been read."""
+
+    def close(self) -> None: ...
+
+
+class FileSource:
+    """JSON lines: messages (design §3.2), DDL as for `decode --ddl`, or a recorded history, in any mixture."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = 0
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+    def start(self, places: dict[Place, int | None]) -> None:
+        """A file is read from its start: what it repeats is known."""
+
+    def read(self, most: int, seconds: float) -> Read | None:
+        found, count = Read(), 0
+        while count < most:
+            try:
+                line = self._file.readline(_MAX_LINE)
+            except OSError as error:
+                raise SetupError("USAGE", details=f"{self._path}: {error.strerror or error}") from error
+            if not line:
+                return found if count else None
+            count += 1
+            self._number += 1
+            if line.strip():
+                self._line(line, found)
+        return found
+
+    def _line(self, line: bytes, found: Read) -> None:
+        where = f"{self._path.name}:{self._number}"
+        if b'"value_b64"' in line or b'"key_b64"' in line:
+            try:
+                found.messages.append(parse_line(line, where))
+                return
+            except WireError as error:
+                found.bad.append((error.code, error.detail))
+                return
+        try:
+            object_ = object_of(line)
+            if not is_line_of_ddl(object_):
+                raise NotUsable("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
+            found.ddl.append({**object_, "where": where})
+        except NotUsable as error:
+            found.bad.append(("BAD_LINE", f"{where}: {error}"))
+
+    def lag(self) -> dict[Place, int]:
+        return {}
+
+    def caught_up(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._file.close()
