@@ -158,6 +158,8 @@ class Postgres:
 
 
 def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
+    # The server too is to notice a machine that is gone: it may have been the one that writes.
+    connection.execute("SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3")
     # An answer is given when the write is on disk; a stricter setting of the server stays.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN "
