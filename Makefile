@@ -19,8 +19,8 @@ demo: setup ## show the whole thing at work
 test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest)
 	$(VENV)/pytest $(ARGS)
 
-fuzz: setup ## damage messages for long: 1,000,000 a decoder (BRIDGE_FUZZ=…, BRIDGE_FUZZ_SEED=… for others)
-	BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS)
+fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
+	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))
 
 soak: setup ## kill and restart the service and its database under load for long: 500 rounds (BRIDGE_SOAK=… for others)
 	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py $(ARGS)
@@ -44,6 +44,7 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra dev pyproject.toml -o requirements/lock.txt
 	sed -E '/^ +--hash/d; s/ \\$$//' requirements/lock.txt > requirements/.versions.txt
 	$(PIN) --extra service -c requirements/.versions.txt pyproject.toml -o requirements/service.txt
+	$(PIN) --extra spark --extra java -c requirements/.versions.txt pyproject.toml -o requirements/spark.txt
 	rm -f requirements/.versions.txt
 
 docs: setup ## write the generated parts of docs/ anew

@@ -41,6 +41,7 @@ from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.running import Trackers
+from service.ui import site
 
 ROUTERS = tuple(
     part.router
@@ -86,7 +87,7 @@ def create_app(
         max_references=settings.max_references,
     )
     app.state.files = files
-    for router in ROUTERS:
+    for router in (*ROUTERS, *site.ROUTERS):
         app.include_router(router)
     errors.install(app)
     if settings.controls_access:
