@@ -173,7 +173,7 @@ def _parsed(url: str) -> URL:
     except (exc.ArgumentError, ValueError):
         parsed = None
     if parsed is None or not parsed.database:
-        details = f"store {shown_url(url)!r} is not understood; write postgresql://USER@HOST/DATABASE"
+        details = f"store {shown_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return parsed.set(drivername="postgresql+psycopg")
 
