@@ -5,7 +5,7 @@ VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz check format lock docs bench clean
+.PHONY: help setup demo test fuzz soak check audit format lock docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
@@ -19,14 +19,20 @@ demo: setup ## show the whole thing at work
 test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest)
 	$(VENV)/pytest $(ARGS)
 
-fuzz: setup ## damage messages for long: 1,000,000 a decoder (BRIDGE_FUZZ=…, BRIDGE_FUZZ_SEED=… for others)
-	BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS)
+fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
+	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))
+
+soak: setup ## kill and restart the service and its database under load for long: 500 rounds (BRIDGE_SOAK=… for others)
+	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py $(ARGS)
 
 check: setup ## formatting, lint, types, import rules
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+
+audit: setup ## look up the packages of the lock in the vulnerability service (exit code 3: it can not be reached)
+	$(VENV)/python -m scripts.audit
 
 format: setup ## format the code and fix what can be fixed
 	$(VENV)/ruff check --fix-only --quiet .
@@ -38,6 +44,7 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra dev pyproject.toml -o requirements/lock.txt
 	sed -E '/^ +--hash/d; s/ \\$$//' requirements/lock.txt > requirements/.versions.txt
 	$(PIN) --extra service -c requirements/.versions.txt pyproject.toml -o requirements/service.txt
+	$(PIN) --extra spark --extra java -c requirements/.versions.txt pyproject.toml -o requirements/spark.txt
 	rm -f requirements/.versions.txt
 
 docs: setup ## write the generated parts of docs/ anew

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import craft, ddl, history, hostile, json_formats, registry, rows, sizes, spark_avro
+from benchmarks import craft, ddl, history, hostile, json_formats, registry, registry_postgres, rows, sizes, spark_avro
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -30,6 +30,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("json", "JSON formats, 20 columns: typed batches against json.loads and Python", json_formats.run),
     Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
     Benchmark("registry", "The registry over HTTP, beside a bare ASGI app, and new schemas that last", registry.run),
+    Benchmark("registry-postgresql", "The registry with its store in PostgreSQL, beside SQLite", registry_postgres.run),
     Benchmark("history", "Table histories: 100,000 DDL events of 10,000 tables, and lookups over REST", history.run),
 )
 _EPILOG = """\

@@ -12,6 +12,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.server import base_url, bind, server
+from service.settings import Settings
 
 
 def bare(body: bytes) -> ASGIApp:
@@ -40,7 +41,7 @@ def main(path: str) -> None:
         print(f"listening on {base_url(listening)}", file=sys.stderr, flush=True)
 
     with listening:
-        server(bare(Path(path).read_bytes()), "warning", ready).run(sockets=[listening])
+        server(bare(Path(path).read_bytes()), Settings(log_level="warning"), ready).run(sockets=[listening])
 
 
 if __name__ == "__main__":

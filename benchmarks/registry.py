@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,44 +124,42 @@ def known(asked: Run, served: Served, folder: Path, seconds: int, rounds: int) -
 
 
 def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> Iterator[Figure]:
-    """New schemas while the store grows; then a start with all of them."""
+    """New schemas in a small store and in a full one, in turn; then a start with all that the full one has."""
     store = folder / "many"
     store.mkdir()
     body = json.dumps({"schema": schema("NUMBER")})
-    with registry(store) as served:
-        fill(served, FEW, "few")
-        asked.say(f"new schemas of {COLUMNS} columns, {FEW} there")
-        few = [new(served, folder, body, f"a{n}", 1, seconds) for n in range(rounds)]
-        together_few = [new(served, folder, body, f"b{n}", WRITERS, seconds) for n in range(rounds)]
-    one, together = median(few), median(together_few)
+    rates: dict[tuple[str, int], list[Rate]] = {
+        (size, writers): [] for size in ("few", "many") for writers in (1, WRITERS)
+    }
+    with registry(store) as full:
+        asked.say(f"registering {many} schemas of {COLUMNS} columns")
+        fill(full, many, "fill")
+        for number in range(rounds):
+            fresh = folder / f"few{number}"
+            fresh.mkdir()
+            with registry(fresh) as small:
+                fill(small, FEW, "few")
+                for writers in (1, WRITERS):
+                    pair = (("few", small), ("many", full))
+                    for size, served in pair if number % 2 else reversed(pair):
+                        measured = new(served, folder, body, f"n{number}x{writers}x", writers, seconds)
+                        asked.say(f"{writers} writers, {size}: {measured.per_second:.0f}/s, {measured.cpu:.0f} us CPU")
+                        rates[size, writers].append(measured)
     note = "the rival's value is the rate that is asked for"
-    yield Figure("registry.new.sequential", one.per_second, "schemas/s", "more", SEQUENTIAL, 1.0, note)
+    for name, writers, target in (("sequential", 1, SEQUENTIAL), (f"{WRITERS}-writers", WRITERS, TOGETHER)):
+        few, full_ = median(rates["few", writers]), median(rates["many", writers])
+        yield Figure(f"registry.new.{name}", few.per_second, "schemas/s", "more", target, 1.0, note)
+        yield Figure(f"registry.new.{name}.cpu", few.cpu, "us/schema", "less")
+        filled = f"registry.new.{name}.{many}-there"
+        yield Figure(filled, full_.per_second, "schemas/s", "more", few.per_second, UNCHANGED)
+        yield Figure(f"{filled}.cpu", full_.cpu, "us/schema", "less", few.cpu)
     plain = sqlite(folder, schema(0), seconds)
-    yield Figure("registry.new.sequential.against-sqlite", one.per_second, "schemas/s", "more", plain)
-    yield Figure("registry.new.sequential.cpu", one.cpu, "us/schema", "less")
-    yield Figure(f"registry.new.{WRITERS}-writers.cpu", together.cpu, "us/schema", "less")
-    yield Figure(f"registry.new.{WRITERS}-writers", together.per_second, "schemas/s", "more", TOGETHER, 1.0, note)
-    with registry(store) as served:
-        there = len(json.loads(ask(served.url, "GET", "/subjects", None)))
-        fill(served, max(many - there, 0), "fill")
-        asked.say(f"the same with {many}")
-        at_many = median([new(served, folder, body, f"c{n}", 1, seconds) for n in range(rounds)])
-        all_together = median([new(served, folder, body, f"d{n}", WRITERS, seconds) for n in range(rounds)])
     yield Figure(
-        f"registry.new.sequential.{many}-there", at_many.per_second, "schemas/s", "more", one.per_second, UNCHANGED
-    )
-    yield Figure(f"registry.new.sequential.{many}-there.cpu", at_many.cpu, "us/schema", "less", one.cpu)
-    yield Figure(
-        f"registry.new.{WRITERS}-writers.{many}-there",
-        all_together.per_second,
-        "schemas/s",
-        "more",
-        together.per_second,
-        UNCHANGED,
+        "registry.new.sqlite-alone", plain, "commits/s", "more", None, None, "one text a commit: what the disk allows"
     )
     started = time.perf_counter()
     with registry(store) as served:
-        ask(served.url, "GET", "/subjects/few-1/versions/latest", None)
+        ask(served.url, "GET", "/subjects/fill-1/versions/latest", None)
         first = time.perf_counter() - started
         yield Figure("registry.start", first, "s", "less", START_SECONDS, 1.0, "the rival's value is what is allowed")
         by_id, listed = Load("/schemas/ids/100"), Load("/subjects")
@@ -290,14 +289,20 @@ def schema(number: Any, size: int = 0) -> str:
 
 
 def fill(served: Served, count: int, prefix: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
-    for number in range(count):
-        body = json.dumps({"schema": schema(f"{prefix}_{number}")})
-        connection.request("POST", f"/subjects/{prefix}-{number}/versions", body)
-        answer = connection.getresponse()
-        if answer.read() and answer.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"a registration was answered {answer.status}")
-    connection.close()
+    """Register `count` schemas, each in a subject of its own."""
+
+    def some(first: int) -> None:
+        connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+        for number in range(first, count, WRITERS):
+            body = json.dumps({"schema": schema(f"{prefix}_{number}")})
+            connection.request("POST", f"/subjects/{prefix}-{number}/versions", body)
+            answer = connection.getresponse()
+            if answer.read() and answer.status != http.HTTPStatus.OK:
+                raise RuntimeError(f"a registration was answered {answer.status}")
+        connection.close()
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(some, range(WRITERS)))
 
 
 def register(served: Served, subject: str, text: str) -> None:

@@ -66,6 +66,7 @@ _ROWS = (
     ),
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
+    ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
     ErrorRow(
         "INCOMPATIBLE_SCHEMA",
         409,
@@ -108,6 +109,11 @@ _ROWS = (
     ),
     ErrorRow("INVALID_SUBJECT", 422, 42208, "The specified subject '{subject}' is not a valid."),
     ErrorRow("CONTEXT_NOT_EMPTY", 422, 42211, "The specified context '{context}' is not empty."),
+    ErrorRow("SCHEMA_TOO_LARGE", 422, 42209, "Register operation failed because schema is too large"),
+    ErrorRow("TOO_MANY_REFERENCES", 422, 42201, "The schema has {count} references, {limit} are taken"),
+    ErrorRow("UNAUTHORIZED", 401, 401, "Unauthorized"),
+    ErrorRow("FORBIDDEN", 403, 40301, "User is denied operation {operation} on {what}"),
+    ErrorRow("TOO_MANY_LOGINS", 429, 429, "Too many new credentials at once"),
     # ---- table histories
     ErrorRow("UNKNOWN_CHANGEFEED", 404, 40450, "Changefeed '{changefeed}' not found; there are: {known}"),
     ErrorRow(

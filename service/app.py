@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from schemas.errors import SetupError
+from service.access.files import Files
 from service.api import (
     compatibility,
     config,
     contexts,
+    dry_run,
     errors,
     health,
     history,
@@ -22,43 +26,72 @@ from service.api import (
     schemas,
     subjects,
 )
+from service.api.auth import Auth
 from service.api.hot import Hot
+from service.api.lane import Lane
 from service.api.paths import RawPaths
+from service.api.permissions import Permissions
 from service.deps import Services
 from service.registry.core import Registry
+from service.registry.ports import Store
 from service.settings import STRICT, Settings
-from service.store import open_store
+from service.store import SqlStore, open_store
 from service.store.history import HistoryStore
+from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.running import Trackers
+from service.ui import site
 
 ROUTERS = tuple(
-    part.router for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history)
+    part.router
+    for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history, dry_run)
 )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used."""
-    settings = settings or Settings()
-    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
-    registry = Registry(store, settings.compatibility, settings.logical_types == STRICT)
+def create_app(
+    settings: Settings | None = None, store: SqlStore | None = None, seen: Callable[[Store], Store] = lambda it: it
+) -> FastAPI:
+    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 
-    histories = HistoryStore(store)
-    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, store)
+    `store`: one that is open already, instead of the one that the settings name; it is not closed here. `seen`: what
+    the registry sees of it.
+    """
+    settings = settings or Settings()
+    files = access_files(settings)
+    waiting, connections = settings.store_wait_seconds, settings.store_connections
+    opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
+    registry = Registry(seen(opened), settings.compatibility, settings.logical_types == STRICT)
+
+    histories = HistoryStore(opened)
+    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, opened)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        files.start()
         trackers.start()
         yield
         trackers.stop()
-        store.close()
+        files.close()
+        if store is None:
+            opened.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    app.state.services = Services(registry, settings.profile, settings.max_body_bytes, histories)
-    for router in ROUTERS:
+    app.state.services = Services(
+        registry,
+        settings.profile,
+        settings.max_body_bytes,
+        histories,
+        RegistrySubjects(registry),
+        max_schema_bytes=settings.max_schema_bytes,
+        max_references=settings.max_references,
+    )
+    app.state.files = files
+    for router in (*ROUTERS, *site.ROUTERS):
         app.include_router(router)
     errors.install(app)
+    if settings.controls_access:
+        app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
     metrics.install(app, registry, access_log=settings.access_log)
     app.state.metrics.collectors.register(TrackerMetrics(histories, trackers))
@@ -69,5 +102,29 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
-    app = create_app(settings)
-    return Hot(app, app.state.services.registry.store, app.state.metrics, log=settings.access_log)
+    return served_around(create_app(settings), settings)
+
+
+def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
+    """An app of `create_app` as it is served: with the hot path, and with access control where there is some."""
+    services: Services = app.state.services
+    registry = services.registry
+
+    def hot(seen: Registry) -> Hot:
+        lane = Lane(replace(services, registry=seen))
+        return Hot(app, seen.store, app.state.metrics, lane, log=settings.access_log)
+
+    served: ASGIApp = hot(registry)
+    if settings.controls_access:
+        served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+    app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
+    return served
+
+
+def access_files(settings: Settings) -> Files:
+    """What the files of the settings say. Raises SetupError."""
+    try:
+        settings.check_access()
+    except ValueError as error:
+        raise SetupError("USAGE", details=str(error)) from None
+    return Files(settings.auth_file, settings.acl_file)

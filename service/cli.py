@@ -6,12 +6,29 @@ import sys
 
 import typer
 
+from service.commands.access import check_acl, hash_password, new_token
+from service.commands.backup import backup, restore
+from service.commands.check_ddl import check_ddl
+from service.commands.doctor import doctor
+from service.commands.export import export
 from service.commands.history import history
+from service.commands.import_ import import_
+from service.commands.mirror import mirror
 from service.commands.serve import serve
 from service.commands.track import track, with_end
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(check_acl)
+app.command()(hash_password)
+app.command()(new_token)
+app.command()(backup)
+app.command()(restore)
+app.command("import")(import_)
+app.command()(export)
+app.command()(mirror)
+app.command("check-ddl")(check_ddl)
+app.command()(doctor)
 app.command()(track)
 app.add_typer(history, name="history")
 

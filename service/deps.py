@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fastapi import Request
 
+from service.access.acl import Access
 from service.history.derive import Derivations
+from service.history.dry_run.ports import Subjects
 from service.history.ports import History
 from service.registry.core import Registry
+
+SEEN: Final = "bridge.seen"
+"""The key of the ASGI scope where a `Seen` is, when access is controlled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Who asks, what they may do, and the registry as they see it."""
+
+    name: str
+    access: Access
+    registry: Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +34,15 @@ class Services:
     profile: int
     max_body_bytes: int
     history: History
+    subjects: Subjects
     derivations: Derivations = field(default_factory=Derivations)
+    max_schema_bytes: int = 4 * 1024 * 1024
+    max_references: int = 500
 
 
 def services(request: Request) -> Services:
-    """The services of the app that serves this request."""
+    """The services of the app that serves this request; its registry is the one that the user may see."""
     found = request.app.state.services
     assert isinstance(found, Services)
-    return found
+    seen = request.scope.get(SEEN)
+    return found if seen is None else replace(found, registry=seen.registry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from contextvars import ContextVar
@@ -14,6 +15,28 @@ REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 ACCESS: Final = logging.getLogger("service.access")
 _EXTRA: Final = ("method", "path", "status", "ms")
+_WORD: Final = re.compile(r"\S+")
+# Where a credential may stand in a text → what stays of it.
+_SECRETS: Final = (
+    (re.compile(r"\b(basic|bearer)\s+[\w+/=.~-]{8,}", re.IGNORECASE), r"\1 ***"),
+    (re.compile(r"\b(password|passwd|token|secret)=[^\s&]+", re.IGNORECASE), r"\1=***"),
+)
+
+
+def masked(text: str) -> str:
+    """A text without the credentials of URLs, `Authorization` headers and `password=…`."""
+    if "@" in text and "://" in text:
+        text = _WORD.sub(_url, text)
+    for pattern, stays in _SECRETS:
+        text = pattern.sub(stays, text)
+    return text
+
+
+def _url(word: re.Match[str]) -> str:
+    """A URL without its user info. The last @ ends it: masking too much is safe."""
+    before, scheme, rest = word[0].partition("://")
+    _, at, after = rest.rpartition("@")
+    return f"{before}{scheme}***@{after}" if at else word[0]
 
 
 class JsonLines(logging.Formatter):
@@ -24,14 +47,14 @@ class JsonLines(logging.Formatter):
             "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": masked(record.getMessage()),
         }
         request_id = REQUEST_ID.get()
         if request_id is not None:
             line["request_id"] = request_id
         line |= {name: getattr(record, name) for name in _EXTRA if hasattr(record, name)}
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = masked(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
@@ -43,7 +66,7 @@ class TextLines(logging.Formatter):
         request_id = REQUEST_ID.get()
         request = "" if request_id is None else f" (request {request_id})"
         text = f"ticdc-bridge: {level}{record.getMessage()}{request}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        return masked(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
 FORMATS: Final = {"text": TextLines, "json": JsonLines}

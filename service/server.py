@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
+from service.connections import Connection, Slow
+from service.settings import Settings
 
 _GRACE_SECONDS = 25
 _BACKLOG = 2048
+_TICKS_A_SECOND = 10
 
 
 class Server(uvicorn.Server):
-    """Calls `on_ready` once requests are served."""
+    """Calls `on_ready` once requests are served, and ends connections that are too slow."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], read_seconds: float) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._slow = Slow(read_seconds)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_A_SECOND == 0:
+            self._slow.look(self.server_state.connections)
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -47,21 +57,28 @@ def bind(host: str, port: int) -> socket.socket:
         raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
 
 
-def base_url(listening: socket.socket) -> str:
+def base_url(listening: socket.socket, scheme: str = "http") -> str:
     """Where clients reach a bound socket."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def server(app: ASGIApp, log_level: str, on_ready: Callable[[], None]) -> Server:
+def server(app: ASGIApp, settings: Settings, on_ready: Callable[[], None], tls: ssl.SSLContext | None = None) -> Server:
+    """`tls` None: plain HTTP. Of the settings, those about logs and connections count."""
+    level = settings.log_level
     config = uvicorn.Config(
         app,
-        log_level="warning" if log_level == "info" else log_level,  # its start-up lines are not ours
+        log_level="warning" if level == "info" else level,  # its start-up lines are not ours
         log_config=None,  # what uvicorn logs goes where everything goes
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        limit_concurrency=settings.max_connections or None,
         lifespan="on",
         backlog=_BACKLOG,
+        http=Connection,
+        ws="none",
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
-    return Server(config, on_ready)
+    return Server(config, on_ready, settings.read_seconds)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from service.app import create_served
 from service.server import base_url, bind, server
 from service.settings import Settings
+from service.tls import watched_context
 
 _START_SECONDS = 30
 
@@ -29,15 +30,21 @@ def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
         url = store or f"sqlite:///{Path(folder) / 'registry.db'}"
         listening = bind("127.0.0.1", 0)
         ready = threading.Event()
-        running = server(create_served(Settings(store=url, **settings)), "warning", ready.set)
+        used = Settings(store=url, **{"log_level": "warning", **settings})
+        tls, files = watched_context(used)
+        running = server(create_served(used), used, ready.set, tls)
+        files.start()
+        address = base_url(listening, "https" if tls else "http")
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:
             if not ready.wait(_START_SECONDS):
                 raise RuntimeError("the service did not start")
-            _expect_empty_root(base_url(listening))
-            yield base_url(listening)
+            if not used.controls_access and tls is None:
+                _expect_empty_root(address)
+            yield address
         finally:
+            files.close()
             running.should_exit = True
             thread.join(_START_SECONDS)
             listening.close()

@@ -1,20 +1,18 @@
 """`--ddl FILE`: table definitions for formats that lack them.
 
-JSON lines {"commit_ts", "db", "query"} with DDL as TiCDC sends it; `"typed": true` marks a statement as typed (with
-its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE, which replaces what was known of the table. Or a
-golden's meta.json: the columns its DDL steps list.
+JSON lines of DDL (`schemas.given`; a SHOW CREATE TABLE replaces what was known of the table), or a golden's meta.json:
+the columns its DDL steps list.
 """
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode
-from schemas.ddl.versions import DdlText, versions
+from schemas.ddl.versions import versions
 from schemas.errors import DdlError, SetupError
+from schemas.given import ddl_lines, meta_of
 from schemas.names import sanitise_name
 from schemas.table import Column, Table, TableId, TableVersion, Value
 from schemas.types import BY_CODE, Kind
@@ -39,8 +37,8 @@ class Definitions:
         """zone: of literal TIMESTAMP defaults in DDL text. SetupError USAGE when the file has another form."""
         try:
             text = path.read_text(encoding="utf-8")
-            meta = _meta(text)
-            return cls(_of_lines(text, zone) if meta is None else _of_meta(meta))
+            meta = meta_of(text, "steps")
+            return cls(versions(ddl_lines(text), zone) if meta is None else _of_meta(meta))
         except OSError as error:
             raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
         except DdlError as error:
@@ -63,41 +61,6 @@ class Definitions:
         names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
         same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
         return same[-1] if len({v.table for v in same}) == 1 else None
-
-
-def _meta(text: str) -> dict[str, Any] | None:
-    """A golden's meta.json: one object, with steps."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) and "steps" in found else None
-
-
-def _of_lines(text: str, zone: str | None) -> list[TableVersion]:
-    statements = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                statements.append(_statement(json.loads(line)))
-            except (ValueError, LookupError, TypeError) as error:
-                raise ValueError(f"line {number}: {error}") from error
-    if not statements:
-        raise ValueError("it is empty")
-    return versions(sorted(statements, key=lambda s: s.commit_ts), zone)
-
-
-def _statement(found: dict[str, Any]) -> DdlText:
-    commit_ts, db, query = found["commit_ts"], found.get("db", ""), found["query"]
-    if type(commit_ts) is not int or not isinstance(db, str) or not isinstance(query, str):
-        raise ValueError("commit_ts must be a whole number, db and query texts")
-    mode = found.get("mode", "typed" if found.get("typed") else "wire")
-    if mode not in _MODES:
-        raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
-    return DdlText(commit_ts, db, query, Mode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode])
-
-
-_MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:

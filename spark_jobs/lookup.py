@@ -14,6 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from schemas import given
 from schemas.codec.bounded import Bounded
 from schemas.errors import SetupError, WireError
 from schemas.ports import SchemaId
@@ -51,14 +52,8 @@ class FileSchemas:
     def read(cls, path: Path) -> FileSchemas:
         """SetupError USAGE when the file has another form."""
         try:
-            text = path.read_text(encoding="utf-8")
-            whole = _whole_json(text)
-            rows = (
-                whole.get("registered_schemas") or []
-                if whole
-                else [json.loads(x) for x in text.splitlines() if x.strip()]
-            )
-            return cls([Registered(r["subject"], r["version"], r["id"], _text(r["schema"])) for r in rows], path.name)
+            rows = given.schemas(path.read_text(encoding="utf-8"))
+            return cls([Registered(*row) for row in rows], path.name)
         except OSError as error:
             raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -91,21 +86,6 @@ class FileSchemas:
         yield from self._entries
 
 
-def _whole_json(text: str) -> dict[str, Any] | None:
-    """The document, where the text is a golden's meta.json (and not lines of schemas); classic ones list no schema."""
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        return None
-    return whole if isinstance(whole, dict) and {"registered_schemas", "steps"} & whole.keys() else None
-
-
-def _text(schema: Any) -> str:
-    if not isinstance(schema, str):
-        raise ValueError("schema is no text")
-    return schema
-
-
 def _same(schema: str) -> str:
     """Schemas are the same when their JSON is, spaces and the order of keys aside."""
     try:
@@ -121,13 +101,15 @@ def _masked(url: str) -> str:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, but takes no credentials to another host."""
+    """Follows redirects, but takes no credentials to another host or from https to http."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         if req.get_method() not in ("GET", "HEAD"):
             return None  # urllib would make a GET of a POST: the redirect is the answer
+        if not newurl.lower().startswith(("http:", "https:")):
+            return None  # urllib would follow to ftp, too
         followed = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if followed is not None and followed.host != req.host:
+        if followed is not None and (followed.type, followed.host) != (req.type, req.host):
             followed.remove_header("Authorization")
         return followed
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.kafka import Kafka
+    from tests.support.postgres import Postgres
 
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
@@ -46,6 +47,19 @@ def kafka() -> Iterator[Kafka]:
 
     with Kafka() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
+    from tests.support.postgres import Postgres, PostgresMissing
+
+    try:
+        server = Postgres()
+    except PostgresMissing as missing:
+        pytest.skip(str(missing))
+    with server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,10 @@ from typing import Any, Final
 
 from schemas.errors import RegistryError
 from service.api.call import Called
+from service.deps import Services
 from service.registry.model import NewSchema, Reference, Tagged
+from service.registry.patience import CURRENT
+from service.registry.rules import RuleSet, read_rule_set
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -21,7 +24,8 @@ Reader = Callable[[Any], Any]
 def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callable[[Called], Awaitable[dict[str, Any]]]:
     """A dependency that reads a JSON object; only the `fields` are kept, each through its reader.
 
-    Raises REQUEST_TOO_LARGE, BAD_REQUEST, and UNPROCESSABLE for a body that is missing or null.
+    Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body that is
+    missing or null.
     """
 
     async def read(call: Called) -> dict[str, Any]:
@@ -30,13 +34,41 @@ def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callab
             raise RegistryError("UNPROCESSABLE", details=f"{operation}.request must not be null (was null)")
         if not isinstance(value, dict):
             raise mismatch(entity, value)
-        return {name: reader(value[name]) for name, reader in fields.items() if name in value}
+        found = {name: reader(value[name]) for name, reader in fields.items() if name in value}
+        check_size(found, call.services)
+        return found
 
     return read
 
 
+def check_size(found: Mapping[str, Any], services: Services) -> None:
+    """Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
+    schema, references = found.get("schema") or "", found.get("references") or ()
+    if (
+        len(schema) * 4 > services.max_schema_bytes
+        and len(schema.encode("utf-8", "replace")) > services.max_schema_bytes
+    ):
+        raise RegistryError("SCHEMA_TOO_LARGE")
+    if len(references) > services.max_references:
+        raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)
+
+
 async def limited(call: Called) -> bytes:
-    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer."""
+    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
+
+    A request that is tried again (`api.held`) has it already, and its patience begins to run when it has.
+    """
+    found = getattr(call.request.state, "body", None)
+    if found is None:
+        found = call.request.state.body = await received(call)
+        patience = CURRENT.get()
+        if patience is not None:
+            patience.start()
+    assert isinstance(found, bytes)
+    return found
+
+
+async def received(call: Called) -> bytes:
     limit, size, chunks = call.services.max_body_bytes, 0, []
     async for chunk in call.request.stream():
         size += len(chunk)
@@ -145,6 +177,13 @@ def metadata(value: Any) -> dict[str, Any] | None:
     return {name: part for name, part in read.items() if part}
 
 
+def rule_set(value: Any) -> RuleSet | None:
+    try:
+        return read_rule_set(value)
+    except ValueError:
+        raise mismatch("RuleSet", value) from None
+
+
 def tagged(value: Any) -> Tagged:
     """Tags of one part: `{"schemaEntity":{"entityPath","entityType"},"tags":[…]}`."""
     if not isinstance(value, dict):
@@ -162,6 +201,7 @@ SCHEMA: Final[dict[str, Reader]] = {
     "schemaType": text,
     "references": listed("ArrayList", reference),
     "metadata": metadata,
+    "ruleSet": rule_set,
     "schema": text,
     "schemaTagsToAdd": listed("ArrayList", tagged),
     "schemaTagsToRemove": listed("ArrayList", tagged),
@@ -196,13 +236,16 @@ CONFIG: Final[dict[str, Reader]] = {
 
 def new_schema(body: Mapping[str, Any]) -> NewSchema:
     """The schema of a request body read with the fields of SCHEMA."""
+    number = given_id(body.get("id"))
     return NewSchema(
         text=body.get("schema") or "",
         kind=body.get("schemaType") or "AVRO",
         references=tuple(body.get("references") or ()),
         metadata=body.get("metadata"),
         version=body.get("version"),
-        id=given_id(body.get("id")),
+        id=number,
+        # Dropped, as by Confluent's community server, unless the schema comes with its id from another registry.
+        rule_set=None if number is None else body.get("ruleSet"),
         tags_to_add=tuple(body.get("schemaTagsToAdd") or ()),
         tags_to_remove=tuple(body.get("schemaTagsToRemove") or ()),
         keep_tags=bool(body.get("propagateSchemaTags")),

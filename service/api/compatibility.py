@@ -9,10 +9,11 @@ from fastapi import APIRouter, Depends, Response
 from schemas.errors import RegistryError
 from service.api.bodies import SCHEMA, body_of, new_schema
 from service.api.call import Call, Called
+from service.api.held import Held
 from service.registry import compatibility
 from service.registry.naming import version_number
 
-router = APIRouter(prefix="/compatibility/subjects/{subject}/versions")
+router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", route_class=Held)
 
 _ENTITY = "RegisterSchemaRequest"
 ForOne = Annotated[dict[str, Any], Depends(body_of("testCompatibilityBySubjectName", _ENTITY, SCHEMA))]

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Depends, Response
 from service.api import shapes
 from service.api.bodies import CONFIG, body_of
 from service.api.call import Call, Called
+from service.api.held import Held
 from service.registry import config
 
-router = APIRouter(prefix="/config")
+router = APIRouter(prefix="/config", route_class=Held)
 
 _ENTITY = "ConfigUpdateRequest"
 ServerChanges = Annotated[dict[str, Any], Depends(body_of("updateTopLevelConfig", _ENTITY, CONFIG))]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api.call import Called
+from service.api.held import Held
 from service.registry import contexts
 
-router = APIRouter(prefix="/contexts")
+router = APIRouter(prefix="/contexts", route_class=Held)
 
 
 @router.get("")

@@ -6,6 +6,7 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from schemas.errors import ERRORS, BridgeError, ErrorRow
@@ -24,6 +25,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(BridgeError, _bridge_error)
     app.add_exception_handler(HTTPException, _routing_error)
     app.add_exception_handler(RecursionError, _too_deep)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unforeseen)
 
 
@@ -49,6 +51,11 @@ async def _too_deep(request: Request, error: Exception) -> Response:
     """One schema's depth is bounded; a chain of references can still add up to more than Python walks."""
     media_type = getattr(request.state, "media_type", V1)
     return _answer(request, ERRORS["INVALID_SCHEMA"], "Schema is nested too deeply", media_type)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Nobody is there to read this; it is no failure of ours and not logged as one."""
+    return _answer(request, ERRORS["BAD_REQUEST"], "the client hung up", V1)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

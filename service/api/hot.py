@@ -8,6 +8,7 @@ ROUTES that wrote nothing are kept; all else, and what is too long to be kept, a
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -18,8 +19,11 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.lane import ROUTE, Lane
 from service.api.metrics import Metrics, Tally
 from service.registry.footprint import CURRENT, Footprint, Part
+from service.registry.patience import CURRENT as PATIENCE
+from service.registry.patience import Patience
 from service.registry.ports import Store
 
 ROUTES: Final = frozenset(
@@ -40,8 +44,10 @@ _KEPT_BYTES: Final = 48 * 1024 * 1024
 _OVERHEAD: Final = 1500
 _REMEMBERED: Final = 256
 _LOOK_EVERY: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
 _OK: Final = 200
 _REQUEST_ID: Final = b"x-request-id"
+_VARY: Final = (b"vary", b"Accept-Encoding")
 
 Header = tuple[bytes, bytes]
 Key = tuple[str, bytes, bytes, bytes | None, bytes | None, bytes]
@@ -146,9 +152,9 @@ class Answers:
 class Hot:
     """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
 
-    def __init__(self, app: ASGIApp, store: Store, metrics: Metrics, *, log: bool) -> None:
-        """`log`: every request is to be logged, which the app does; then all go there."""
-        self._app, self.store, self._metrics, self._log = app, store, metrics, log
+    def __init__(self, app: ASGIApp, store: Store, metrics: Metrics, lane: Lane, *, log: bool) -> None:
+        """`lane`: where new schemas go. `log`: every request is to be logged, which the app does; then all go there."""
+        self._app, self.store, self._metrics, self._lane, self._log = app, store, metrics, lane, log
         self.answers = Answers()
         store.listen(self.answers)
         self._ids = request_ids()
@@ -180,19 +186,57 @@ class Hot:
                 content_type = value if content_type is None else content_type
             elif name == _REQUEST_ID:
                 named = value if named is None else named
-        if start >= self._look_at or method == "POST":  # another process may have written
-            self.store.refresh()
-            self._look_at = start + _LOOK_EVERY
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
         kept = None if self._log else self.answers.get(key)
-        if kept is None:
-            await self._ask(key, scope, receive, send)
-            return
+        if kept is not None and (start >= self._look_at or method == "POST"):  # another process may have written
+            kept = self.answers.get(key) if await self._looked(method) else None
         request_id = named.decode("latin-1").strip().encode("latin-1") if named else b""
-        headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
+        if kept is not None:
+            headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
+            await send({"type": "http.response.start", "status": _OK, "headers": headers})
+            await send({"type": "http.response.body", "body": kept.body})
+            kept.tally.add(time.perf_counter() - start)
+            return
+        patience = Patience(self.store.wait_seconds)
+        patience.start()
+        token = PATIENCE.set(patience)
+        try:
+            if self._log or method != "POST" or not await self._new(key, request_id, send, start):
+                await self._ask(key, scope, receive, send)
+        finally:
+            PATIENCE.reset(token)
+
+    async def _new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
+        """Register a new schema without the app, if that can be."""
+        request_id = request_id or next(self._ids)
+        wanted = self._lane.wanted(*key[1:], request_id=request_id.decode("latin-1"))
+        if wanted is None:
+            return False
+        self._metrics.in_flight += 1
+        try:
+            answer = await self._lane.register(wanted)
+        finally:
+            self._metrics.in_flight -= 1
+        if answer is None:
+            return False
+        length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
+        headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
         await send({"type": "http.response.start", "status": _OK, "headers": headers})
-        await send({"type": "http.response.body", "body": kept.body})
-        kept.tally.add(time.perf_counter() - start)
+        await send({"type": "http.response.body", "body": answer.body})
+        self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
+        return True
+
+    async def _looked(self, method: str) -> bool:
+        """Whether it is known now what other processes had written when the request came (a little older for a GET)."""
+        began = time.perf_counter()
+        looking = self.store.refresh(0.0 if method == "POST" else _LOOK_EVERY)
+        if looking is not None:
+            waiting = asyncio.wrap_future(looking)
+            await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
+            if not waiting.done():
+                return False
+        self._look_at = began + _LOOK_EVERY
+        return True
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the app answer, and keep what it says."""

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Depends, Response
 from schemas.errors import RegistryError
 from service.api.bodies import MODE, body_of
 from service.api.call import Call, Called
+from service.api.held import Held
 from service.registry import mode
 
-router = APIRouter(prefix="/mode")
+router = APIRouter(prefix="/mode", route_class=Held)
 
 _ENTITY = "ModeUpdateRequest"
 ServerMode = Annotated[dict[str, Any], Depends(body_of("updateTopLevelMode", _ENTITY, MODE))]

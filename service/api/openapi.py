@@ -123,10 +123,22 @@ _HISTORY_SNAPSHOT: Final = _object(
     message=_object(key_b64=_TEXT, value_b64=_TEXT), format=_TEXT,
 )  # fmt: skip
 
+_DRY_RUN: Final = _object(
+    db=_TEXT,
+    sql=_TEXT,
+    sql_mode=_TEXT,
+    wire=_FLAG,
+    at={"type": ["integer", "string", "null"]},
+    changefeed=_object(name=_TEXT, sink_uri=_TEXT, config=_TEXT, keyspace=_TEXT, time_zone=_TEXT),
+    tables=_NAMES,
+    ddl_time_zone=_TEXT,
+)
+
 # (method, how the path begins or ends) → the body; the first row that fits counts.
 BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
     ("post", re.compile(r".*/tags"), _TAGGING),
     ("post", re.compile(r"/history/ddl"), _HISTORY_DDL),
+    ("post", re.compile(r"/history/dry-run"), _DRY_RUN),
     ("post", re.compile(r"/history/snapshot"), _HISTORY_SNAPSHOT),
     ("post", re.compile(r"(/compatibility)?/subjects/.*"), _SCHEMA),
     ("put", re.compile(r"/config.*"), _CONFIG),
@@ -135,8 +147,11 @@ BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
 
 _ERRORS: Final = {
     400: "The path or the body can't be read",
+    401: "Access is controlled, and nobody who is known asks",
+    403: "Whoever asks may not do this",
     404: "Not found, or a number that is none",
     406: "No media type that is offered is accepted",
+    429: "Too many passwords wait to be checked",
     500: "The store fails, or is busy for too long",
 }
 _ERRORS_WITH_BODY: Final = {

@@ -6,10 +6,16 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
+from schemas.errors import RegistryError
 from service.api.call import Called
 
 router = APIRouter()
 
+_ASSOCIATIONS: Final = (
+    "/associations/subjects/{name}",
+    "/associations/resources/{name}",
+    "/associations/resources/{namespace}/{name}",
+)
 _CLUSTERS: Final = {"kafka-cluster": "", "schema-registry-cluster": "schema-registry"}
 
 
@@ -35,9 +41,17 @@ async def deployment(call: Called) -> Response:
     return call.answer({"attributes": []})
 
 
-@router.get("/associations/subjects/{subject}")
-@router.get("/associations/resources/{id}")
-@router.get("/associations/resources/{namespace}/{name}")
 async def associations(call: Called) -> Response:
     """Nothing is ever associated here."""
     return call.answer([])
+
+
+async def no_association(call: Called) -> Response:
+    """So there is none to change. Raises ASSOCIATION_NOT_FOUND."""
+    raise RegistryError("ASSOCIATION_NOT_FOUND", name=call.segment("name"))
+
+
+for _path in _ASSOCIATIONS:
+    router.get(_path)(associations)
+    for _write in (router.post, router.put, router.delete):
+        _write(_path)(no_association)

@@ -6,12 +6,13 @@ from fastapi import APIRouter, Response
 
 from service.api import shapes
 from service.api.call import Call, Called, java_int
+from service.api.held import Held
 from service.registry import schemas
 from service.registry.kinds import KINDS
 from service.registry.model import Stored
 from service.registry.naming import normalized
 
-router = APIRouter(prefix="/schemas")
+router = APIRouter(prefix="/schemas", route_class=Held)
 
 _PAGE = 1000
 

@@ -80,7 +80,7 @@ def registered(found: Found, view: View) -> Json:
 
 
 def details(stored: Stored, view: View) -> Json:
-    """References and metadata."""
+    """References, metadata and rule set."""
     context = context_of(stored.subject)
     references = [
         {
@@ -90,7 +90,7 @@ def details(stored: Stored, view: View) -> Json:
         }
         for one in stored.content.references
     ]
-    return {"references": references, "metadata": stored.content.metadata}
+    return {"references": references, "metadata": stored.content.metadata, "ruleSet": stored.content.rule_set}
 
 
 def tags(view: View) -> list[Json]:

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Response
 from service.api import shapes
 from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tagging
 from service.api.call import Call, Called
+from service.api.held import Held
 from service.api.schemas import shown
 from service.registry import finding, registering, subjects
 from service.registry.model import Stored
 from service.registry.naming import version_number
 
-router = APIRouter(prefix="/subjects")
+router = APIRouter(prefix="/subjects", route_class=Held)
 
 _ENTITY = "RegisterSchemaRequest"
 ToRegister = Annotated[dict[str, Any], Depends(body_of("register", _ENTITY, SCHEMA))]

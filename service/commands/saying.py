@@ -8,6 +8,8 @@ from typing import Final, NoReturn
 
 import typer
 
+from service.logs import masked
+
 CANNOT_START: Final = 2
 _LOG = logging.getLogger("service")
 
@@ -19,5 +21,5 @@ def say(text: str) -> None:
 
 def give_up(reason: str) -> NoReturn:
     """Say why, and leave with exit code 2."""
-    print(f"ticdc-bridge: can't start: {reason}", file=sys.stderr, flush=True)
+    print(f"ticdc-bridge: can't start: {masked(reason)}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)

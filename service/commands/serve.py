@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
 from service import logs
@@ -17,11 +22,19 @@ from service.app import create_served
 from service.commands.saying import give_up, say
 from service.server import base_url, bind, server
 from service.settings import Settings, aliases_used
+from service.store import shown_url
+from service.tls import watched_context
+
+_LOG = logging.getLogger("service")
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
 StoreUrl = Annotated[
-    str | None, typer.Option(help="Where schemas are kept: sqlite:///PATH. [BRIDGE_STORE, sqlite:///registry.db]")
+    str | None,
+    typer.Option(
+        help="Where schemas are kept: sqlite:///PATH or postgresql://USER@HOST/DATABASE. "
+        "[BRIDGE_STORE, sqlite:///registry.db]"
+    ),
 ]
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
@@ -36,6 +49,23 @@ LogicalTypes = Annotated[
 LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
 AccessLog = Annotated[
     bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
+]
+AuthFile = Annotated[
+    str | None,
+    typer.Option(
+        help="Who may come in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]"
+    ),
+]
+AclFile = Annotated[
+    str | None, typer.Option(help="Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]")
+]
+TlsCert = Annotated[str | None, typer.Option(help="PEM file of the certificate. [BRIDGE_TLS_CERT, none: HTTP]")]
+TlsKey = Annotated[
+    str | None,
+    typer.Option(help="PEM file of its key; a password comes from BRIDGE_TLS_KEY_PASSWORD only. [BRIDGE_TLS_KEY]"),
+]
+TlsClientCa = Annotated[
+    str | None, typer.Option(help="PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]")
 ]
 
 Track = Annotated[
@@ -57,6 +87,11 @@ def serve(
     bootstrap_servers: Servers = None,
     log_format: LogFormat = None,
     access_log: AccessLog = None,
+    auth_file: AuthFile = None,
+    acl_file: AclFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
 ) -> None:
     """Serve the registry until Ctrl-C or SIGTERM.
 
@@ -78,6 +113,11 @@ def serve(
         "bootstrap_servers": bootstrap_servers,
         "log_format": log_format,
         "access_log": access_log,
+        "auth_file": auth_file,
+        "acl_file": acl_file,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
     }
     explicit = {name: value for name, value in given.items() if value is not None}
     try:
@@ -99,18 +139,51 @@ def run(explicit: dict[str, Any]) -> None:
     listening = bind(settings.host, settings.port)
     with listening:
         service = create_served(settings)
-
-        def ready() -> None:
-            say(f"listening on {base_url(listening)} store={settings.store} profile={settings.profile}")
-
-        # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
-        signal.signal(signal.SIGTERM, stopped)
-        signal.signal(signal.SIGINT, stopped)
         # What is there now stays, and what comes later is mostly kept in caches: look through it less often.
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
-        server(service, settings.log_level, ready).run(sockets=[listening])
+        serve_on(listening, service, settings)
     say("stopped")
+
+
+def serve_on(
+    listening: socket.socket,
+    service: ASGIApp,
+    settings: Settings,
+    more: str = "",
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
+    tls, tls_files = watched_context(settings)
+    for warning in exposed(settings, listening.getsockname()[0]):
+        _LOG.warning(warning)
+    tls_files.start()
+    url = base_url(listening, "https" if tls else "http")
+
+    def ready() -> None:
+        say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
+        if on_ready is not None:
+            on_ready()
+
+    # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
+    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGINT, stopped)
+    server(service, settings, ready, tls).run(sockets=[listening])
+    tls_files.close()
+
+
+def exposed(settings: Settings, address: str) -> list[str]:
+    """What an operator has to know about who can reach the service; nothing on loopback."""
+    if ip_address(address.partition("%")[0]).is_loopback:
+        return []
+    if not settings.controls_access:
+        return [
+            f"ANYBODY who can reach {address} can read, change and delete every schema: set --auth-file "
+            "(and --acl-file), or --tls-client-ca, or listen on 127.0.0.1 only"
+        ]
+    if settings.auth_file and not settings.tls_cert:
+        return ["passwords and tokens are sent unencrypted: set --tls-cert and --tls-key, or put TLS in front"]
+    return []
 
 
 def stopped(_number: int, _frame: FrameType | None) -> None:

@@ -85,7 +85,11 @@ def logical_changes(registry: Registry, tx: Reader, olds: list[Stored], parsed: 
     """What changed its meaning since the latest of `olds`, unseen by the rules of compatibility."""
     if not olds or not isinstance(parsed, HasLogicalTypes):
         return []
-    return parsed.logical_changes(stored_schema(registry, tx, olds[-1]))
+    try:
+        old = stored_schema(registry, tx, olds[-1])
+    except RegistryError:
+        return []  # it can't be read, so nothing in it is misread either
+    return parsed.logical_changes(old)
 
 
 def refusal(changes: list[Change], olds: list[Stored], rules: config.InForce) -> list[str]:

@@ -42,15 +42,22 @@ def understand(
         raise invalid(subject, new, error) from None
     if normalize:
         references = tuple(sorted(set(references), key=lambda one: one.name))
-    content = Content(identity(text, references, new.metadata), text, new.kind, references, new.metadata)
-    return parsed, content
+    same = identity(text, references, new.metadata, new.rule_set)
+    return parsed, Content(same, text, new.kind, references, new.metadata, new.rule_set)
 
 
 def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
-    """The parsed form of what is in the store already; read leniently, as Confluent does."""
+    """The parsed form of what is in the store already; read leniently, as Confluent does.
+
+    Raises INVALID_SCHEMA if it refers to a schema that is not there, or that may not be seen.
+    """
     content = stored.content
-    texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
-    return registry.parse(content.kind, content.text, texts, strict=False)
+    try:
+        texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
+        return registry.parse(content.kind, content.text, texts, strict=False)
+    except ValueError as error:
+        where = f"Subject '{stored.subject}' version {stored.version} can't be read"
+        raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
 
 
 def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:

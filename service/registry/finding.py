@@ -58,9 +58,10 @@ def under(
     if found or latest is None:
         return found
     metadata = rules.completed(latest.content.metadata if new.metadata is None else new.metadata)
-    if metadata == new.metadata:
+    rule_set = latest.content.rule_set if new.rule_set is None else new.rule_set
+    if (metadata, rule_set) == (new.metadata, new.rule_set):
         return None
-    full = replace(new, metadata=metadata)
+    full = replace(new, metadata=metadata, rule_set=rule_set)
     _, content = understand(registry, tx, subject, full, normalize=normalize, strict=False)
     return find(registry, tx, subject, content, deleted=deleted)
 
@@ -108,10 +109,13 @@ def alike(registry: Registry, tx: Reader, content: Content, stored: Stored) -> b
     """Whether a stored version is what was sent: perhaps by reference where that is written out, or numbered."""
     there = stored.content
     metadata = there.metadata if VERSION in properties(content.metadata) else without_version(there.metadata)
-    if content.metadata != metadata or content.kind != there.kind:
+    if (content.metadata, content.rule_set, content.kind) != (metadata, there.rule_set, there.kind):
         return False
     if (content.text, content.references) == (there.text, there.references):
         return True
     if content.references or not there.references:
         return False
-    return stored_schema(registry, tx, stored).resolved() == content.text
+    try:
+        return stored_schema(registry, tx, stored).resolved() == content.text
+    except RegistryError:  # it refers to what may not be seen
+        return False

@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from service.registry.model import Metadata, Reference
+from service.registry.rules import RuleSet, update_hash
 
 _PRESENT = b"\x01"
 
 
-def identity(text: str, references: Sequence[Reference] = (), metadata: Metadata | None = None) -> bytes:
-    """MD5 over the canonical text, the references and the metadata. The schema type is not part of it."""
+def identity(
+    text: str,
+    references: Sequence[Reference] = (),
+    metadata: Metadata | None = None,
+    rule_set: RuleSet | None = None,
+) -> bytes:
+    """MD5 over the canonical text, the references, the metadata and the rule set. The schema type is not part of it."""
     digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False)
     for reference in references:
         version = reference.version or 0
@@ -25,6 +31,9 @@ def identity(text: str, references: Sequence[Reference] = (), metadata: Metadata
         for key, value in sorted(metadata.get("properties", {}).items()):
             digest.update(f"{key}{value}".encode("utf-8", "replace"))
         digest.update("".join(sorted(metadata.get("sensitive", ()))).encode("utf-8", "replace"))
+    if rule_set is not None:
+        digest.update(_PRESENT)
+        update_hash(digest, rule_set)
     return digest.digest()
 
 

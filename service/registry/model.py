@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from service.registry.rules import RuleSet
+
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1
 
@@ -66,8 +68,8 @@ class NotValid(ValueError):
 class NewSchema:
     """A schema as a client sent it. `version`: None = the next one, -1 = the next one and record it, n = exactly n.
 
-    `id` can be given while importing only. Tags are added to and removed from the text before it is looked at;
-    `keep_tags` carries over those of the previous version.
+    `id` and `rule_set` can be given while importing only. Tags are added to and removed from the text before it is
+    looked at; `keep_tags` carries over those of the previous version.
     """
 
     text: str = ""
@@ -76,6 +78,7 @@ class NewSchema:
     metadata: Metadata | None = None
     version: int | None = None
     id: int | None = None
+    rule_set: RuleSet | None = None
     tags_to_add: Tags = ()
     tags_to_remove: Tags = ()
     keep_tags: bool = False
@@ -83,13 +86,14 @@ class NewSchema:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What makes a schema the same schema: canonical text, references and metadata. `identity` is the MD5 over them."""
+    """What makes a schema the same schema: canonical text, references, metadata, rule set. `identity`: their MD5."""
 
     identity: bytes
     text: str
     kind: str = "AVRO"
     references: tuple[Reference, ...] = ()
     metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,13 @@ class Found:
     """A version that has the schema asked for.
 
     `alike`: not the same text and metadata, but the same with references instead of written out, or without a recorded
-    version number. `completed`: the registry added metadata or the text to what was sent.
+    version number. `completed`: the registry added metadata or the text to what was sent. `new`: it was written now.
     """
 
     stored: Stored
     alike: bool = False
     completed: bool = False
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

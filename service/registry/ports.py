@@ -2,17 +2,21 @@
 
 A transaction sees one state of the store. A write transaction is alone: nobody else writes until it ends, so a rule may
 look first and write after. Leaving the block normally makes the writes durable before it returns; an exception undoes
-them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT.
+them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT; one of the latter, `patience.Outage`, says
+that nothing was written and that doing all of it again may help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from service.registry.footprint import Listener
 from service.registry.model import Content, Counts, Stored, VersionRow, Warned
+
+T = TypeVar("T")
 
 
 class Reader(Protocol):
@@ -69,6 +73,15 @@ class Reader(Protocol):
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         """The modes stored for those of `scopes` that have one."""
 
+    def all_modes(self) -> dict[str, str]:
+        """Every scope's mode."""
+
+    def marks(self) -> dict[str, int]:
+        """The highest id ever handed out, by context."""
+
+    def fact(self, name: str) -> str | None:
+        """A fact about the store itself."""
+
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
 
@@ -85,7 +98,8 @@ class Writer(Reader, Protocol):
     def use_id(self, context: str, number: int) -> None:
         """Keep `new_id` above an id that was given from outside."""
 
-    def put_schema(self, context: str, schema_id: int, content: Content) -> None: ...
+    def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        """Raises INVALID_SCHEMA for a text with a NUL character, which not every database can hold."""
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         """Add a version, and its context; `content.references` become findable by `referrers`."""
@@ -102,21 +116,44 @@ class Writer(Reader, Protocol):
     def put_mode(self, scope: str, mode: str | None) -> None:
         """Set a mode, or remove it (None)."""
 
+    def put_context(self, context: str) -> None:
+        """Add a context that is not the default one, if it is not there."""
+
     def drop_context(self, context: str) -> None: ...
+
+    def put_fact(self, name: str, value: str) -> None: ...
 
     def put_warning(self, warned: Warned) -> None: ...
 
 
 class Store(Protocol):
+    @property
+    def url(self) -> str:
+        """For messages: no password in it."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long a request may wait for a store that is busy or away."""
+
     def read(self) -> AbstractContextManager[Reader]: ...
 
     def write(self) -> AbstractContextManager[Writer]: ...
 
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
+
+        Out: what each returned, or the exception that it raised, which undid its own part only. All the rest is durable
+        when this returns. What this raises itself undid everything.
+        """
+
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
 
-    def refresh(self) -> None:
-        """Tell the listeners to forget everything if another process may have written. Quick, and never waits."""
+    def refresh(self, max_age: float) -> Future[None] | None:
+        """Tell the listeners to forget everything if another process may have written. Quick, and never waits.
+
+        Out: None when that is done, or was done less than `max_age` seconds ago; else what ends when it is.
+        """
 
     def check(self) -> None:
         """Raise BridgeError if the store can't be used now."""

@@ -30,6 +30,10 @@ class Wish:
     force: bool = False
 
 
+class NotPlain(Exception):
+    """A registration that `register_plain` leaves to `register`."""
+
+
 def register(
     registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, force: bool = False
 ) -> Found:
@@ -50,6 +54,22 @@ def register(
         return known
     with registry.store.write() as writer:
         return add(registry, writer, subject, new, wish)
+
+
+def register_plain(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish) -> Found:
+    """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
+
+    Raises NotPlain where that is not so, and what `register` raises, also where that would find the schema to be there
+    already; either way the transaction has to be given up, and `register` knows what to do.
+    """
+    check_subject(subject)
+    meant, rules = config.settle(registry, tx, subject)
+    if meant != subject or rules.adds_metadata:
+        raise NotPlain
+    found = add(registry, tx, subject, new, wish, rules)
+    if found.completed or not found.new:
+        raise NotPlain
+    return found
 
 
 def retagged(registry: Registry, tx: Reader, subject: str, new: NewSchema) -> NewSchema:
@@ -163,12 +183,16 @@ def completed(new: NewSchema, previous: Stored | None, rules: config.InForce, ve
     metadata = rules.completed(own)
     if new.version or VERSION in properties(metadata):
         metadata = with_version(metadata, version)
+    if new.rule_set is None and previous is not None:
+        new = replace(new, rule_set=previous.content.rule_set)
     return replace(new, metadata=metadata)
 
 
-def add(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish) -> Found:
+def add(
+    registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish, rules: config.InForce | None = None
+) -> Found:
     """The part of `register` that needs to be alone: everything is looked up again, then written."""
-    rules = config.in_force(registry, tx, subject)
+    rules = rules or config.in_force(registry, tx, subject)
     in_scope = mode.in_scope(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     importing = mode.imports(in_scope)
@@ -199,7 +223,7 @@ def add(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish
     schema_id = settled_id(tx, subject, new.id, content)
     stored = put(tx, subject, version, schema_id, content, rows)
     warn(tx, stored, changes)
-    return Found(stored, completed=full != new)
+    return Found(stored, completed=full != new, new=True)
 
 
 def make_way(tx: Writer, subject: str, version: int, given: int | None, rows: list[VersionRow]) -> None:

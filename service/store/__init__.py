@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from schemas.errors import SetupError
 from service.store import history_tables as history_tables  # its tables are part of the layout
+from service.store.dialects import Dialect
 from service.store.sql import SqlStore
-from service.store.sqlite import sqlite_engine
+from service.store.urls import shown_url
 
-__all__ = ["SqlStore", "open_store"]
+__all__ = ["SqlStore", "dialect_of", "open_store", "shown_url"]
+
+CONNECTIONS: Final = 8
 
 
-def open_store(url: str, *, wait_seconds: float = 25.0) -> SqlStore:
-    """Open `sqlite:///PATH` (created if missing). `wait_seconds`: how long a request waits for a busy store.
+def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNECTIONS) -> SqlStore:
+    """Open `sqlite:///PATH` or `postgresql://…`; the tables are made if missing, and brought up to date if older.
 
-    Raises SetupError with what is wrong: the URL, the directory, the rights, or a file that is no store of ours.
+    `wait_seconds`: how long a request waits for a store that is busy or away. `connections`: how many a PostgreSQL
+    store reads with at once (one more writes, and one looks for what others write).
+    Raises SetupError with what is wrong: the URL, the directory, the rights, the server, or a store that is not ours.
     """
-    scheme, separator, path = url.partition(":///")
-    if scheme.startswith("postgres"):
-        raise SetupError("USAGE", details="PostgreSQL is not supported yet; use --store sqlite:///PATH")
-    if scheme != "sqlite" or not separator or not path or path.startswith(":memory:"):
+    return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds)
+
+
+def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
+    """What is special about the database that a URL names. Raises SetupError for a URL that names none."""
+    scheme, separator, _ = url.partition("://")
+    make = _SCHEMES.get(scheme) if separator else None
+    if make is None:
+        details = f"store {shown_url(url)!r} is not understood; write sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+        raise SetupError("USAGE", details=details)
+    return make(url, wait_seconds, connections)
+
+
+def _sqlite(url: str, wait_seconds: float, _connections: int) -> Dialect:
+    from service.store.dialects.sqlite import Sqlite
+
+    path = url.partition("://")[2]
+    if not path.startswith("/") or not path[1:] or path[1:].startswith(":memory:"):
         raise SetupError("USAGE", details=f"store {url!r} is not understood; write sqlite:///PATH (a file)")
-    return SqlStore(sqlite_engine(url, path, wait_seconds), url, wait_seconds)
+    return Sqlite(url, path[1:], wait_seconds)
+
+
+def _postgres(url: str, wait_seconds: float, connections: int) -> Dialect:
+    try:
+        from service.store.dialects.postgres import Postgres
+    except ImportError as error:
+        raise SetupError("USAGE", details=f"a PostgreSQL store needs psycopg, which can't be loaded: {error}") from None
+    return Postgres(url, wait_seconds, connections)
+
+
+_SCHEMES: Final[dict[str, Callable[[str, float, int], Dialect]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgresql+psycopg": _postgres,
+    "postgres": _postgres,
+}

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from sqlalchemy import Connection, Engine
+from typing import Final, TypeVar
 
 from schemas.errors import RegistryError
 from service.registry.footprint import ANYTHING, Listener, Part
-from service.store.sqlite import BY_HAND, driver
+from service.registry.patience import left
+from service.store.dialects import Dialect, WriteSession
+from service.store.layout import check_layout
 from service.store.transaction import Transaction
 
 _MOST: Final = 64
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -37,15 +40,10 @@ class Shared:
 class Commits:
     """`writing` is a turn; `refresh` looks whether another process has written."""
 
-    def __init__(self, engine: Engine, wait_seconds: float) -> None:
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
         self.listeners: list[Listener] = []
         self._wait_seconds = wait_seconds
-        self._engine = engine
-        self._writer: Connection | None = None
-        self._watcher: Connection | None = None
-        self._seen_by_writer: Any = None
-        self._seen_by_watcher: Any = None
-        self._watching = threading.Lock()
+        self._session = dialect.write_session(self._forget)
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
@@ -54,18 +52,41 @@ class Commits:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        shared = self._take_turn()
+        with self._turn(self._wait_seconds) as shared, self._part_of(shared) as transaction:
+            yield transaction
+
+    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
+        outcomes: list[T | Exception] = []
+        with self._turn(wait_seconds) as shared:
+            for work in works:
+                try:
+                    with self._part_of(shared) as transaction:
+                        outcomes.append(work(transaction))
+                except Exception as error:
+                    if not self._session.alive():
+                        raise
+                    outcomes.append(error)
+        return outcomes
+
+    @contextmanager
+    def _part_of(self, shared: Shared) -> Iterator[Transaction]:
+        """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
         changes: set[Part] = set()
-        connection = self._writer
-        assert connection is not None
+        with savepoint(self._session):
+            yield Transaction(self._session.connection, changes)
+        shared.changes |= changes | ({ANYTHING} if changes else set())
+
+    @contextmanager
+    def _turn(self, wait_seconds: float) -> Iterator[Shared]:
+        """A turn to write; what was done in it is durable afterwards."""
+        shared = self._take_turn(left(wait_seconds))
         try:
             if shared.error is not None:
                 raise shared.error
-            with savepoint(connection):
-                yield Transaction(connection, changes)
-            shared.changes |= changes | ({ANYTHING} if changes else set())
+            yield shared
         except BaseException as error:
-            if not driver(connection).in_transaction:
+            if not self._session.alive():
                 shared.error = error  # the database gave up the whole transaction, and so the others' part too
             raise
         finally:
@@ -73,11 +94,11 @@ class Commits:
         if shared.error is not None:
             raise shared.error
 
-    def _take_turn(self) -> Shared:
-        deadline = time.monotonic() + self._wait_seconds
+    def _take_turn(self, wait_seconds: float) -> Shared:
+        deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1
-            got = self._turns.wait_for(lambda: not self._busy, self._wait_seconds)
+            got = self._turns.wait_for(lambda: not self._busy, wait_seconds)
             self._waiting -= 1
             self._busy = True if got else self._busy
             shared = self._shared
@@ -122,82 +143,49 @@ class Commits:
     # ---- the database
 
     def _begin(self, wait_seconds: float) -> None:
-        if self._writer is None:
-            self._writer = self._engine.connect().execution_options(**{BY_HAND: True})
-        cursor = driver(self._writer).cursor()
-        cursor.execute(f"PRAGMA busy_timeout={int(wait_seconds * 1000)}")
-        # IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead
-        cursor.execute("BEGIN IMMEDIATE")
-        seen = version(self._writer)
-        if seen != self._seen_by_writer:
-            self._seen_by_writer = seen
-            self._tell(lambda one: one.forget())
+        if self._session.begin(wait_seconds):
+            self._forget()
+            try:
+                check_layout(self._session.connection)
+            except BaseException:
+                self._session.rollback()
+                raise
 
     def _commit(self, shared: Shared) -> None:
-        assert self._writer is not None
         self._tell(lambda one: one.changing(shared.changes))
         try:
-            with self._watching:
-                try:
-                    if shared.error is not None:
-                        raise shared.error
-                    driver(self._writer).commit()
-                except BaseException:
-                    driver(self._writer).rollback()
-                    raise
-                finally:
-                    self._writer.rollback()  # SQLAlchemy's own idea of a transaction ends too
-                # What the watcher sees now is our commit, unless the writer too sees another one after it.
-                if self._watcher is not None:
-                    self._seen_by_watcher = version(self._watcher)
-                foreign = version(self._writer) != self._seen_by_writer
+            if shared.error is not None:
+                self._session.rollback()
+                raise shared.error
+            self._session.commit()
         finally:
             self._tell(lambda one: one.changed(shared.changes))
-        if foreign:
-            self._seen_by_writer = version(self._writer)
-            self._tell(lambda one: one.forget())
 
-    def refresh(self) -> None:
-        """Tell the listeners to forget everything if another process has written since the last look."""
-        if not self._watching.acquire(blocking=False):
-            return  # our own commit: it looks by itself
-        try:
-            if self._watcher is None:
-                self._watcher = self._engine.connect().execution_options(**{BY_HAND: True})
-                driver(self._watcher).execute("PRAGMA busy_timeout=0")
-            seen = version(self._watcher)
-            if seen != self._seen_by_watcher:
-                self._seen_by_watcher = seen
-                self._tell(lambda one: one.forget())
-        except self._engine.dialect.loaded_dbapi.Error:
-            self._tell(lambda one: one.forget())
-        finally:
-            self._watching.release()
+    def refresh(self, max_age: float) -> Future[None] | None:
+        """Tell the listeners to forget everything if another process has written since the last look.
+
+        Out: as `dialects.WriteSession.look`.
+        """
+        return self._session.look(max_age)
+
+    def _forget(self) -> None:
+        self._tell(lambda one: one.forget())
 
     def _tell(self, what: Callable[[Listener], None]) -> None:
         for one in self.listeners:
             what(one)
 
     def close(self) -> None:
-        for connection in (self._writer, self._watcher):
-            if connection is not None:
-                connection.close()
+        self._session.close()
 
 
 @contextmanager
-def savepoint(connection: Connection) -> Iterator[None]:
-    cursor = driver(connection).cursor()
-    cursor.execute("SAVEPOINT one")
+def savepoint(session: WriteSession) -> Iterator[None]:
+    session.savepoint()
     try:
         yield
     except BaseException:
-        if driver(connection).in_transaction:
-            cursor.execute("ROLLBACK TO one")
-            cursor.execute("RELEASE one")
+        if session.alive():
+            session.undo()
         raise
-    cursor.execute("RELEASE one")
-
-
-def version(connection: Connection) -> Any:
-    """Another number whenever a connection other than this one has committed (SQLite: PRAGMA data_version)."""
-    return driver(connection).execute("PRAGMA data_version").fetchone()
+    session.release()

@@ -1,26 +1,34 @@
 """Bringing an older store up to the current layout, in one transaction, when it is opened.
 
-Tables that a newer layout adds are there already when a step runs (`metadata.create_all`); a step fills them.
+Tables that a newer layout adds are there already when a step runs (`metadata.create_all`); a step fills them. A step
+gets rows of its layout, in a database of any kind, and says nothing that only one kind understands: a backup of an
+older layout is restored into tables of the current one, and then goes through the same steps.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import Column, Connection, and_, insert, inspect, select, update
 
 from service.registry.model import DEFAULT_CONTEXT
-from service.store.tables import LAYOUT, contexts, facts, schemas, versions
+from service.store.tables import LAYOUT, contexts, schemas, versions
 
 
 def migrate(connection: Connection, layout: int) -> None:
     """From `layout` to LAYOUT, step by step."""
     for step in range(layout, LAYOUT):
         STEPS[step](connection)
-    if layout != LAYOUT:
-        connection.execute(update(facts).where(facts.c.name == "layout").values(value=str(LAYOUT)))
+
+
+def add_column(connection: Connection, column: Column[Any]) -> None:
+    """Add a column that an older table lacks; for steps, which also run on a backup restored into new tables."""
+    table = column.table
+    if column.name not in {one["name"] for one in inspect(connection).get_columns(table.name)}:
+        kind = column.type.compile(connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
 
 
 def from_1(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, Select
 
 
 class Ready:
@@ -19,12 +19,20 @@ class Ready:
     def __init__(self, statement: Executable, *columns: str) -> None:
         self._statement = statement
         self._columns = list(columns) or None
+        self._reads = isinstance(statement, Select)
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
     def __call__(self, connection: Connection, **values: Any) -> Any:
         text, names, fixed = self._texts.get(connection.dialect.name) or self._compiled(connection)
         cursor: Any = connection.connection.cursor()
-        cursor.execute(text, [values[name] if name in values else fixed[name] for name in names])
+        given = [values[name] if name in values else fixed[name] for name in names]
+        try:
+            cursor.execute(text, given)
+        except connection.dialect.loaded_dbapi.DataError:
+            findable = [_findable(value) for value in given]
+            if findable == given or not self._reads:
+                raise
+            cursor.execute(text, findable)
         return cursor
 
     def _compiled(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
@@ -32,3 +40,8 @@ class Ready:
         found = (str(compiled), list(compiled.positiontup), dict(compiled.params))
         self._texts[connection.dialect.name] = found
         return found
+
+
+def _findable(value: Any) -> Any:
+    """A text that is looked for, without the NULs that PostgreSQL refuses. No name holds U+0001, so it isn't found."""
+    return value.replace("\0", "\1") if isinstance(value, str) else value

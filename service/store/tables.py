@@ -66,7 +66,7 @@ references = Table(
 )
 
 counters = Table(
-    "id_counters", metadata, Column("context", String, primary_key=True), Column("last", Integer, nullable=False)
+    "id_counters", metadata, Column("context", String, primary_key=True), Column("last", BigInteger, nullable=False)
 )
 
 configs = Table("configs", metadata, Column("scope", String, primary_key=True), Column("body", Text, nullable=False))

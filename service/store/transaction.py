@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from schemas.errors import RegistryError
 from service.registry.footprint import (
     ANYTHING,
     CONTEXTS,
@@ -46,7 +47,10 @@ from service.registry.model import (
     qualified,
 )
 from service.store.ready import Ready
-from service.store.tables import configs, contexts, counters, modes, references, schemas, versions, warnings
+from service.store.tables import configs, contexts, counters, facts, modes, references, schemas, versions, warnings
+
+_RULE_SET: Final = "ruleSet"
+_ALONE: Final = "noMetadata"
 
 _FULL = select(
     versions.c.subject,
@@ -162,9 +166,12 @@ class Transaction:
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
         self._reads.add(ANYTHING)
+        if "\0" in prefix:
+            return []  # no name holds it, and PostgreSQL refuses to look for it
         query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
-        return self._all(self._sql.execute(query.order_by(versions.c.subject, versions.c.version)))
+        # Not ORDER BY: a database may sort by the rules of a language.
+        return sorted(self._all(self._sql.execute(query)), key=lambda stored: (stored.subject, stored.version))
 
     def subjects(self) -> list[tuple[str, bool]]:
         self._reads.add(ANYTHING)
@@ -213,6 +220,18 @@ class Transaction:
         self._reads.update(map(mode_part, scopes))
         return dict(MODES[len(scopes)](self._sql, **_numbered(scopes)).fetchall())
 
+    def all_modes(self) -> dict[str, str]:
+        self._reads.add(ANYTHING)
+        return dict(self._sql.execute(select(modes.c.scope, modes.c.mode)).fetchall())
+
+    def marks(self) -> dict[str, int]:
+        self._reads.add(ANYTHING)
+        return dict(self._sql.execute(select(counters.c.context, counters.c.last)).fetchall())
+
+    def fact(self, name: str) -> str | None:
+        self._reads.add(ANYTHING)
+        return self._sql.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
+
     def contexts(self) -> list[str]:
         self._reads.add(CONTEXTS)
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
@@ -252,9 +271,11 @@ class Transaction:
             NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        if "\0" in content.text:  # PostgreSQL's text can't hold it; both kinds of store are to hold the same
+            raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
-        body = None if content.metadata is None else json.dumps(content.metadata, ensure_ascii=False)
+        body = _metadata(content)
         PUT_SCHEMA(
             self._sql,
             context=context,
@@ -270,9 +291,8 @@ class Transaction:
         self._changes |= {subject_part(subject), id_part(context, schema_id)}
         row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
         PUT_VERSION(self._sql, **row)
-        if context != DEFAULT_CONTEXT and not self._sql.execute(_context(context)).first():
-            self._changes.add(CONTEXTS)
-            self._sql.execute(insert(contexts).values(context=context))
+        if context != DEFAULT_CONTEXT:
+            self.put_context(context)
         targets = {(qualified(one.subject or "", context), one.version) for one in content.references}
         for to_subject, to_version in targets:
             values = {"subject": subject, "version": version, "to_subject": to_subject, "to_version": to_version}
@@ -312,6 +332,15 @@ class Transaction:
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
 
+    def put_context(self, context: str) -> None:
+        if not self._sql.execute(_context(context)).first():
+            self._changes.add(CONTEXTS)
+            self._sql.execute(insert(contexts).values(context=context))
+
+    def put_fact(self, name: str, value: str) -> None:
+        self._sql.execute(delete(facts).where(facts.c.name == name))
+        self._sql.execute(insert(facts).values(name=name, value=value))
+
     def drop_context(self, context: str) -> None:
         self._changes.add(CONTEXTS)
         self._sql.execute(delete(contexts).where(contexts.c.context == context))
@@ -349,4 +378,17 @@ def _stored(row: Sequence[Any]) -> Stored:
 
 def _content(identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> Content:
     references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
-    return Content(bytes(identity), text, kind, references, None if metadata is None else json.loads(metadata))
+    body = None if metadata is None else json.loads(metadata)
+    if body is None or _RULE_SET not in body:
+        return Content(bytes(identity), text, kind, references, body)
+    rule_set = body.pop(_RULE_SET)
+    return Content(bytes(identity), text, kind, references, None if body.pop(_ALONE, False) else body, rule_set)
+
+
+def _metadata(content: Content) -> str | None:
+    """Metadata, and with it the rule set of the few schemas that have one."""
+    body = content.metadata
+    if content.rule_set is not None:
+        alone = {_ALONE: True} if body is None else {}
+        body = {**(body or {}), _RULE_SET: content.rule_set, **alone}
+    return None if body is None else json.dumps(body, ensure_ascii=False)

@@ -1,5 +1,7 @@
-"""`python -m tests.matrix` writes the matrix of docs/formats.md anew."""
+"""`python -m tests.matrix` writes what is made in docs/ anew: formats.md (the matrix), types.md, compatibility.md."""
 
-from tests.matrix.page import write
+from tests.matrix import compatibility_page, page, types_page
 
-write()
+page.write()
+types_page.write()
+compatibility_page.write()

@@ -10,6 +10,7 @@ from service.registry.core import Registry
 from service.store import SqlStore, open_store
 from service.testing import running_service
 from tests.service.support import Client, environment
+from tests.support.postgres import Postgres
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,9 +35,19 @@ def shared_client() -> Iterator[Client]:
         yield Client(url)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'registry.db'}"
+    server = request.getfixturevalue("postgres")
+    assert isinstance(server, Postgres)
+    return server.database()
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    opened = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+def store(store_url: str) -> Iterator[SqlStore]:
+    opened = open_store(store_url)
     yield opened
     opened.close()
 

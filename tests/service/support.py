@@ -9,12 +9,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from typer.testing import CliRunner, Result
+
+from service.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
@@ -79,6 +84,12 @@ def column(name: str, type_: Any = "int", **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, **more}
 
 
+def command(*arguments: str, cwd: Path, stdin: str = "", **variables: str) -> Result:
+    """`python -m service …` run in this process, in `cwd`."""
+    with chdir(cwd):
+        return CliRunner().invoke(app, list(arguments), input=stdin, env=variables)
+
+
 def environment(**variables: str) -> dict[str, str]:
     """The environment of a command, without settings that the machine may have."""
     foreign = ("BRIDGE_", "SCHEMA_REGISTRY_", "KARAPACE_")
@@ -123,3 +134,11 @@ def process_service(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None and not pipe.closed:
                     pipe.read()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens by itself, such as a file that is looked at every second."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)

@@ -240,7 +240,7 @@ CALLS: dict[str, list[Call]] = {
     ],
     "create_association": [call((404, 404), request=ASSOCIATION)],
     "delete_associations": [
-        call((405, 405), resource_id="id", resource_type="topic", association_types=["value"], cascade_lifecycle=True)
+        call((404, 40410), resource_id="id", resource_type="topic", association_types=["value"], cascade_lifecycle=True)
     ],
 }
 READS = ("get_", "test_", "lookup_")  # how the methods start that change nothing

@@ -14,6 +14,7 @@ import pytest
 
 from service.testing import running_service
 from tests.service.support import GOLDEN, ROOT, Client
+from tests.support.postgres import Postgres
 
 tool: Any = import_module("tests.tools.registry_replay")
 
@@ -40,16 +41,25 @@ def replayed(path: Path, url: str, profile: int) -> Iterator[tuple[dict[str, Any
         yield exchange, passed == tool.BODY and ordered, found
 
 
-@pytest.mark.parametrize("profile", [8, 7])
-@pytest.mark.parametrize("capture", COUNTS)
-def test_replay(capture: str, profile: int) -> None:
-    with running_service(profile=profile) as url:
+def check(capture: str, profile: int, store: str | None = None) -> None:
+    with running_service(store, profile=profile) as url:
         answers = list(replayed(GOLDEN / capture, url, profile))
     left_out = NOT_COUNTED | (NOT_JUDGED_IN_7 if profile == tool.SEVEN else set())
     counted = [one for one in answers if (capture, one[0]["n"]) not in left_out]
     missed = {exchange["n"]: found for exchange, same, found in counted if not same}
     assert not missed
     assert len(counted) == COUNTS[capture][profile]
+
+
+@pytest.mark.parametrize("profile", [8, 7])
+@pytest.mark.parametrize("capture", COUNTS)
+def test_replay(capture: str, profile: int) -> None:
+    check(capture, profile)
+
+
+@pytest.mark.parametrize("capture", COUNTS)
+def test_replay_on_postgresql(capture: str, postgres: Postgres) -> None:
+    check(capture, 8, postgres.database())
 
 
 def test_the_tool_agrees() -> None:

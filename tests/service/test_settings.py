@@ -42,7 +42,7 @@ def test_sources(
         ("BRIDGE_PROFILE", "9"),
         ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
         ("BRIDGE_MAX_BODY_BYTES", "1"),
-        ("SCHEMA_REGISTRY_LISTENERS", "https://only:1"),
+        ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"),
         ("KARAPACE_PORT", "x"),
     ],
 )
@@ -50,6 +50,38 @@ def test_values_that_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, val
     monkeypatch.setenv(name, value)
     with pytest.raises((ValidationError, ValueError)):
         Settings()
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"BRIDGE_ACL_FILE": "acl.toml"},
+        {"BRIDGE_TLS_KEY": "key.pem"},
+        {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
+        {"BRIDGE_TLS_CLIENT_AUTH": "Optional", "BRIDGE_TLS_CLIENT_CA": "ca.pem", "BRIDGE_TLS_CERT": "cert.pem"},
+        {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"},
+        {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
+        {"KARAPACE_REGISTRY_AUTHFILE": "users.json"},
+    ],
+)
+def test_settings_that_would_protect_less_than_they_seem_to(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=r"needs? --(auth-file|tls-cert)"):
+        Settings().check_access()
+
+
+def test_names_of_others_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KARAPACE_SERVER_TLS_CERTFILE", "c")
+    monkeypatch.setenv("KARAPACE_SERVER_TLS_KEYFILE", "k")
+    monkeypatch.setenv("KARAPACE_SERVER_TLS_CAFILE", "a")
+    monkeypatch.setenv("BRIDGE_TLS_KEY_PASSWORD", "secret")
+    settings = Settings()
+    settings.check_access()
+    assert (settings.tls_cert, settings.tls_key, settings.tls_client_ca) == ("c", "k", "a")
+    assert "secret" not in repr(settings)
 
 
 def test_which_alias_decided() -> None:

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from schemas.errors import RegistryError
 from service.registry import config, mode, schemas, subjects
@@ -19,6 +27,7 @@ from service.registry.finding import lookup
 from service.registry.model import NewSchema, context_of
 from service.registry.registering import register
 from service.store import open_store
+from tests.support.postgres import Postgres
 
 TEXTS = ('"int"', '"long"', '"string"', '{"type":"array","items":"int"}')
 SUBJECTS = ("a", "b", ":.c:a")
@@ -70,7 +79,10 @@ class RegistryMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.registry = Registry(open_store(f"sqlite:///{Path(self.folder.name) / 'registry.db'}"))
+        self.registry = Registry(open_store(self.url()))
+
+    def url(self) -> str:
+        return f"sqlite:///{Path(self.folder.name) / 'registry.db'}"
 
     def teardown(self) -> None:
         self.registry.store.close()
@@ -193,3 +205,20 @@ class RegistryMachine(RuleBasedStateMachine):
 
 TestRegistry = RegistryMachine.TestCase
 TestRegistry.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+
+def test_on_postgresql(postgres: Postgres) -> None:
+    """The same machine; one database, emptied before each run."""
+    url = postgres.database()
+
+    class Machine(RegistryMachine):
+        def __init__(self) -> None:
+            with psycopg.connect(url) as connection:
+                connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+            super().__init__()
+
+        def url(self) -> str:
+            return url
+
+    few = settings(max_examples=10, stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(Machine, settings=few)

@@ -34,8 +34,9 @@ def canonical(node: Node, known: Iterable[str] = ()) -> str:
 
 
 def canonical_field(field: Field) -> str:
-    """A field of a type that names nothing, as it stands in the canonical text of any record."""
-    return _Writer(set()).field(field, "")
+    """A field with no more than name, shared type and default, as it stands in the canonical text of any record."""
+    default = "" if field.default is MISSING else f',"default":{dump(field.default)}'
+    return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
 
 
 def normalized(node: Node, known: Iterable[str] = ()) -> str:
@@ -78,7 +79,7 @@ class _Writer:
         parts += self.doc(node.doc)
         match node:
             case Record():
-                parts.append('"fields":[' + ",".join(self.field(field, node.namespace) for field in node.fields) + "]")
+                parts.append('"fields":[' + ",".join(self.fields(node)) + "]")
             case Enum():
                 parts.append('"symbols":' + dump(node.symbols))
                 if node.default is not None:
@@ -90,9 +91,10 @@ class _Writer:
             parts.append('"aliases":' + dump(self.aliases([shown_name(a, node.namespace) for a in node.aliases])))
         return self.object(parts)
 
+    def fields(self, record: Record) -> list[str]:
+        return [field.shared or self.field(field, record.namespace) for field in record.fields]
+
     def field(self, field: Field, space: str) -> str:
-        if field.shared and type(self) is _Writer:
-            return field.shared
         parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
         if field.doc is not None:
             parts += self.doc(field.doc)
@@ -127,6 +129,9 @@ class _Writer:
 
 
 class _NormalWriter(_Writer):
+    def fields(self, record: Record) -> list[str]:
+        return [self.field(field, record.namespace) for field in record.fields]
+
     def kind(self, node: Named) -> str:
         return node.kind
 

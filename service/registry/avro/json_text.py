@@ -13,6 +13,7 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 200
 """Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""
+TOO_DEEP: Final = f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
 
 # What is never closed runs to the end, so that no text makes this search slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
@@ -22,6 +23,7 @@ _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\
 # Java writes a double as a plain decimal in this range and with an exponent outside it.
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
 _FLOAT_DIGITS = 9
+_CONTAINERS: Final = (dict, list)
 
 
 def _refuse_constant(name: str) -> Any:
@@ -29,39 +31,41 @@ def _refuse_constant(name: str) -> Any:
 
 
 def load(text: str) -> Any:
-    """Parse a schema text. Raises ValueError with a reason: not JSON, something after it, or nested too deeply."""
+    """Parse a schema text, however deep. Raises ValueError with a reason: not JSON, or something after it."""
     try:
-        value = _loads(text)
+        return _loads(text)
     except ValueError:
         if "/" not in text:
             raise
-        value = _loads(_COMMENT.sub(lambda found: found[1] or " ", text))
+        return _loads(_COMMENT.sub(lambda found: found[1] or " ", text))
+
+
+def check_depth(value: Any) -> None:
+    """Raises ValueError for what is nested too deeply."""
     if depth_exceeds(value, MAX_DEPTH):
-        raise ValueError(f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})")
-    return value
+        raise ValueError(TOO_DEEP)
 
 
 def _loads(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError(f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})") from None
+        raise ValueError(TOO_DEEP) from None
 
 
 def depth_exceeds(value: Any, limit: int) -> bool:
     """Whether arrays and objects nest deeper than `limit`; walks level by level, so no depth can hurt it."""
-    level = [value]
-    for _ in range(limit + 1):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                below.extend(item.values())
-            elif isinstance(item, list):
-                below.extend(item)
-        level = below
+    level: list[Any] = [value] if type(value) in _CONTAINERS else []
+    for _ in range(limit):
         if not level:
             return False
-    return True
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if type(item) is dict else item)
+            if type(inner) in _CONTAINERS
+        ]
+    return bool(level)
 
 
 def dump(value: Any) -> str:

@@ -31,7 +31,7 @@ from service.registry.avro.model import (
     names_nothing,
     union_name,
 )
-from service.registry.avro.sharing import Shared, key_of
+from service.registry.avro.sharing import Shared, key_of, surely_shallow
 
 
 class AvroSchemaError(ValueError):
@@ -81,8 +81,10 @@ class _Parser:
         self.waiting = False
         self.fields: list[Field] = []
         self.plain: list[tuple[bytes, Field]] = []
+        self.keys: dict[int, list[bytes]] = {}
 
     def parse(self, value: Any) -> Node:
+        json_text.check_depth(self.without_shallow(value))
         root = self.node(value, "")
         if self.waiting:
             root = self.settle(root)
@@ -93,6 +95,14 @@ class _Parser:
                 field.shared = canonical_field(field)
                 _FIELDS.put(key, field)
         return root
+
+    def without_shallow(self, value: Any) -> Any:
+        """A schema without those fields of its record that can't be deep; the keys of all its fields are kept."""
+        fields = value.get("fields") if isinstance(value, dict) else None
+        if not isinstance(fields, list):
+            return value
+        keys = self.keys[id(fields)] = [key_of(item) for item in fields]
+        return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not surely_shallow(key)]}
 
     def node(self, value: Any, space: str) -> Node:
         if isinstance(value, str):
@@ -164,32 +174,24 @@ class _Parser:
         fields = value.get("fields")
         if not isinstance(fields, list):
             raise AvroSchemaError(f"Record has no fields: {json_text.dump(value)}")
-        places: dict[str, int] = {}
-        for place, item in enumerate(fields):
-            field = self.field(item, record.namespace)
-            if field.name in places:
-                raise AvroSchemaError(
-                    f"Duplicate field {field.name} in record {record.fullname}: "
-                    f"{field.name} pos:{place} and {field.name} pos:{places[field.name]}."
-                )
-            places[field.name] = place
-            record.fields.append(field)
+        keys = self.keys.get(id(fields)) or [key_of(item) for item in fields]
+        record.fields = [
+            _FIELDS.get(key) or self.field(item, record.namespace, key) for item, key in zip(fields, keys, strict=True)
+        ]
+        if len({field.name for field in record.fields}) < len(fields):
+            raise duplicate(record)
         record.props = others(value, _SCHEMA_RESERVED)
         return record
 
-    def field(self, item: Any, space: str) -> Field:
+    def field(self, item: Any, space: str, key: bytes) -> Field:
+        """A field that was not met before; `key` is what it will be known by."""
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {json_text.dump(item)}")
-        plain = item.keys() <= _PLAIN_FIELD
-        key = key_of(item) if plain else b""
-        known = _FIELDS.get(key) if plain else None
-        if known is not None:
-            return known
         name = self.checked(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {json_text.dump(item)}")
         default = item.get("default", MISSING)
-        if plain:
+        if item.keys() <= _PLAIN_FIELD:
             field = Field(name, self.node(item["type"], space), default=default)
             if field.type.shared:
                 self.plain.append((key, field))
@@ -304,6 +306,19 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
     "array": _Parser.array,
     "map": _Parser.map,
 }
+
+
+def duplicate(record: Record) -> AvroSchemaError:
+    """What is wrong with a record that has two fields of one name."""
+    places: dict[str, int] = {}
+    for place, field in enumerate(record.fields):
+        first = places.setdefault(field.name, place)
+        if first != place:
+            break
+    name = field.name
+    return AvroSchemaError(
+        f"Duplicate field {name} in record {record.fullname}: {name} pos:{place} and {name} pos:{first}."
+    )
 
 
 def check_default(field: Field) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final, Generic, TypeVar
 
+from service.registry.avro.json_text import MAX_DEPTH, TOO_DEEP
+
 _MOST: Final = 8192
 _LONGEST: Final = 512
 _WITHOUT_REFERENCES: Final = (
@@ -19,8 +21,16 @@ T = TypeVar("T")
 
 
 def key_of(value: Any) -> bytes:
-    """Equal for what is the same JSON, with its keys in the same order."""
-    return marshal.dumps(value, _WITHOUT_REFERENCES)
+    """Equal for what is the same JSON, with its keys in the same order. Raises ValueError for what is too deep."""
+    try:
+        return marshal.dumps(value, _WITHOUT_REFERENCES)
+    except ValueError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def surely_shallow(key: bytes) -> bool:
+    """Whether the JSON of a key is known to be less than MAX_DEPTH - 5 deep: each level takes 5 bytes or more."""
+    return len(key) < (MAX_DEPTH - 5) * 5
 
 
 class Shared(Generic[T]):

@@ -38,6 +38,8 @@ DRAFT_7: Final = 7
 _NUMERIC: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _TEXT: Final = frozenset({"minLength", "maxLength", "pattern", "format"})
 _CONDITIONAL: Final = frozenset({"if", "then", "else"})
+_COMMON: Final = frozenset({"id", "$id", "title", "description", "readOnly", "writeOnly"})
+_TYPED_OR_COMBINED: Final = _COMMON | {"type", "enum", "const", "not", "$ref", "$schema", "default", *CRITERIA}
 _ARRAY_4: Final = frozenset({"items", "additionalItems", "minItems", "maxItems", "uniqueItems"})
 _OBJECT_4: Final = frozenset(
     {"properties", "required", "minProperties", "maxProperties", "dependencies"}
@@ -73,6 +75,8 @@ def build(fields: Fields) -> Node:
 
 def common(fields: Fields, draft: int) -> None:
     """Keywords that say nothing here, but must have the right type."""
+    if not fields.has_any(_COMMON):
+        return
     for keyword in ("id" if draft == DRAFT_4 else "$id", "title", "description"):
         fields.string(keyword)
     for keyword in ("readOnly", "writeOnly") if draft == DRAFT_7 else ():
@@ -123,6 +127,8 @@ def of_type(fields: Fields, name: str, used: set[str]) -> Node:
 
 def sniffed(fields: Fields, draft: int, used: set[str]) -> list[Node]:
     """What keywords of a type say without `type`."""
+    if fields.raw.keys() <= _TYPED_OR_COMBINED:  # nearly all of a big schema's objects
+        return []
     newer = draft != DRAFT_4
     nodes: list[Node] = []
     for keywords, since_6, reader in _SNIFFED:

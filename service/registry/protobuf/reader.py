@@ -45,6 +45,8 @@ class Reader:
 
     def skip(self) -> None:
         """Past white space and comments."""
+        if self.text[self.pos : self.pos + 1] > "/":  # nearly always: neither of them begins so
+            return
         found = _SPACE.match(self.text, self.pos)
         self.pos = found.end() if found else self.pos
         if self.text.startswith("/", self.pos):

@@ -1,0 +1,103 @@
+"""`make audit`: are vulnerabilities known in the packages of the lock? And their list in docs/security.md.
+
+pip-audit asks PyPI's vulnerability service, from an environment of its own below .cache. Exit code 0: every package was
+looked up and none is known to be vulnerable; 1: some are; 3: they could not (all) be looked up, and the text says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LOCK: Final = ROOT / "requirements" / "lock.txt"
+SERVICE: Final = ROOT / "requirements" / "service.txt"
+PAGE: Final = ROOT / "docs" / "security.md"
+BEGIN: Final = "<!-- packages: written by make audit -->"
+END: Final = "<!-- end of packages -->"
+PIP_AUDIT: Final = "pip-audit==2.10.1"
+CANNOT: Final = 3
+_PIN: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)", re.MULTILINE)
+
+
+def pins(text: str) -> dict[str, str]:
+    """The packages of a lock and their versions."""
+    return dict(_PIN.findall(text))
+
+
+def listed(lock: dict[str, str], service: dict[str, str]) -> str:
+    """The part of the page between BEGIN and END."""
+    rest = {name: version for name, version in lock.items() if name not in service}
+    lines = [
+        BEGIN,
+        f"The service ({len(service)} packages): " + ", ".join(f"{n} {v}" for n, v in sorted(service.items())) + ".",
+        "",
+        f"Spark jobs, tests and tools ({len(rest)} more): "
+        + ", ".join(f"{n} {v}" for n, v in sorted(rest.items()))
+        + ".",
+        END,
+    ]
+    return "\n".join(lines)
+
+
+def write_list() -> None:
+    """Bring the list in docs/security.md up to date."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    new = before + listed(pins(LOCK.read_text()), pins(SERVICE.read_text())) + after
+    if new != page:
+        PAGE.write_text(new, encoding="utf-8")
+        print(f"{PAGE.relative_to(ROOT)}: list of packages written")
+
+
+def tool() -> Path | None:
+    """The Python of an environment with pip-audit; None if that can't be installed."""
+    folder = ROOT / ".cache" / "audit"
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PIP_AUDIT]
+    return python if subprocess.run(command, check=False).returncode == 0 else None
+
+
+def verdict(report: dict[str, list[dict[str, object]]]) -> tuple[int, list[str]]:
+    """The exit code and what to say about pip-audit's report."""
+    packages = report.get("dependencies", [])
+    skipped = [one for one in packages if "skip_reason" in one]
+    bad = [one for one in packages if one.get("vulns")]
+    said = [f"{one['name']} {one.get('version')}: {json.dumps(one['vulns'])}" for one in bad]
+    said.append(f"{len(packages) - len(skipped)} of {len(packages)} packages looked up, {len(bad)} vulnerable")
+    if skipped or not packages:
+        reasons = sorted({str(one["skip_reason"]).partition(":")[0] for one in skipped})
+        said.append(f"NOT AUDITED: {len(skipped)} packages, because: {'; '.join(reasons) or 'no answer'}")
+        said.append("The vulnerability service can't be reached from here, or the index is not PyPI's own.")
+    return (1 if bad else CANNOT if skipped or not packages else 0), said
+
+
+def main(arguments: list[str]) -> int:
+    write_list()
+    if "--list" in arguments:
+        return 0
+    python = tool()
+    if python is None:
+        print("NOT AUDITED: pip-audit can't be installed here", file=sys.stderr)
+        return CANNOT
+    command = [str(python), "-m", "pip_audit", "--no-deps", "--disable-pip", "--progress-spinner", "off"]
+    done = subprocess.run([*command, "-f", "json", "-r", str(LOCK)], capture_output=True, text=True, check=False)
+    try:
+        code, said = verdict(json.loads(done.stdout))
+    except ValueError:
+        code, said = CANNOT, [f"NOT AUDITED: pip-audit said: {done.stderr.strip()[-500:]}"]
+    print("\n".join(said))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

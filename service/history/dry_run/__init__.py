@@ -1,0 +1,2 @@
+"""What would a DDL statement do to a changefeed? Pure: tables, settings and a registry's answers go in, a report "
+"out."""

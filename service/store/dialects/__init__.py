@@ -1,0 +1,115 @@
+"""What databases do differently, one module each: how a transaction begins, who else writes, what errors mean.
+
+A transaction is begun and ended by hand, past SQLAlchemy, whose way of doing so costs more than a read does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from sqlalchemy import Column, ColumnElement, Connection, Engine
+
+
+class WriteSession(Protocol):
+    """The one connection that writes, one transaction at a time, and the look-out for what other processes write.
+
+    It connects when it is first needed and again after it was lost. Used by one thread at a time, but for `look`.
+    """
+
+    @property
+    def connection(self) -> Connection:
+        """What the open transaction runs on."""
+
+    def begin(self, wait_seconds: float) -> bool:
+        """Start a transaction that is alone until it ends; out: whether others have written since the last one.
+
+        Raises the driver's error, of a kind that is `transient`, when the turn does not come within the time.
+        """
+
+    def savepoint(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def undo(self) -> None:
+        """Back to the savepoint, after an error of a statement too."""
+
+    def alive(self) -> bool:
+        """Whether the transaction is still open. The database may have given it up, or the connection is lost."""
+
+    def commit(self) -> None:
+        """Make the transaction durable, or raise; raises nothing if it is durable.
+
+        Raises the driver's error if nothing was written, and STORE_TIMEOUT if that can't be found out.
+        """
+
+    def rollback(self) -> None:
+        """End the transaction without a trace; never raises."""
+
+    def look(self, max_age: float) -> Future[None] | None:
+        """See whether another process has written, and if so, or if that can't be seen, call `forget`.
+
+        Out: None when that is done, or was done less than `max_age` seconds ago; else what ends when it is. Quick: it
+        never waits for the database.
+        """
+
+    def close(self) -> None: ...
+
+
+class Dialect(Protocol):
+    """One kind of database."""
+
+    url: str
+    """For messages: no password in it."""
+
+    engine: Engine
+
+    def connect(self) -> Connection:
+        """A connection whose transactions are begun and ended by hand."""
+
+    def begin_read(self, connection: Connection) -> None:
+        """Start a transaction that sees one state of the database and never waits for writers."""
+
+    def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
+        """Start a transaction that may change the tables themselves; alone until it ends, whatever is there yet."""
+
+    def noted(self, connection: Connection, changed: bool) -> None:
+        """In a setup transaction, when the tables are there: let the others know of a change; tidy up."""
+
+    def write_session(self, forget: Callable[[], None]) -> WriteSession: ...
+
+    def transient(self, error: Exception) -> bool:
+        """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""
+
+    def refusal(self, error: Exception) -> str | None:
+        """Why the database can't hold a value, if that is what the driver says."""
+
+    def reason(self, error: Exception) -> str:
+        """The database's own words, without the statement and its parameters."""
+
+    def own_facts(self, name: str) -> bool:
+        """Whether a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
+
+    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+        """The column for an ORDER BY that sorts as Python does."""
+
+    def exists(self) -> bool:
+        """Whether connecting makes nothing new."""
+
+    def after_restore(self, connection: Connection) -> None:
+        """Rows came in with their numbers: let the database go on counting above them."""
+
+
+def driver(connection: Connection) -> Any:
+    """The database driver's own connection."""
+    return connection.connection.dbapi_connection
+
+
+def drop(connection: Connection) -> None:
+    """Get rid of a connection that may be broken."""
+    try:
+        connection.invalidate()
+        connection.close()
+    except Exception:  # it is gone, whatever it says about that
+        return

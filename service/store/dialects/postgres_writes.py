@@ -1,0 +1,209 @@
+"""The connection that writes to PostgreSQL, in turn with those of other processes, and the look-out for them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors, pq
+from sqlalchemy import Connection, Engine, exc
+
+from schemas.errors import RegistryError
+from service.registry.patience import pauses
+from service.store.dialects import driver, drop
+from service.store.dialects.numbers import Looks, Numbers
+
+WRITER: Final = "writer "
+
+_IDLE_MS: Final = 15_000
+_LOOK_MS: Final = 2_000
+_BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};
+WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
+INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
+ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint;
+SAVEPOINT one"""
+_LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
+FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
+_COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
+
+
+class PostgresWrites:
+    """Keeps the promises of `dialects.WriteSession`."""
+
+    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
+        self._engine = engine
+        self._wait_seconds = wait_seconds
+        self._name = f"{WRITER}{uuid.uuid4()}"
+        self._number = 0
+        self._used = False
+        """Whether the savepoint that is there is somebody's already."""
+        self._writer: Connection | None = None
+        self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
+        self._watcher: psycopg.Connection[Any] | None = None
+        self._numbers = Numbers(forget)
+        self._looks = Looks(self._see)
+
+    @property
+    def connection(self) -> Connection:
+        assert self._writer is not None
+        return self._writer
+
+    def begin(self, wait_seconds: float) -> bool:
+        statement = _BEGIN.format(wait_ms=milliseconds(wait_seconds), idle_ms=_IDLE_MS, writer=self._name)
+        fresh = self._writer is None
+        try:
+            number = self._started(statement)
+        except psycopg.Error as error:
+            lost = self._writer is None or self._raw.closed
+            self.rollback()
+            if isinstance(error, errors.ReadOnlySqlTransaction) and self._writer is not None:
+                drop(self._writer)  # a server that is none any more; the next connection may find the one that is
+                self._writer = None
+            if fresh or not lost:
+                raise
+            number = self._started(statement)  # the connection had been lost before; a new one may do
+        self._number, self._used = number, False
+        return self._numbers.began(number)
+
+    def _started(self, statement: str) -> int:
+        if self._writer is None:
+            self._writer = _connected(self._engine)
+            self._raw = driver(self._writer)
+        cursor = self._raw.execute(statement)
+        while cursor.description is None and cursor.nextset():
+            pass  # of several statements, one has rows
+        row = cursor.fetchone()
+        if row is None:
+            self.rollback()
+            raise RegistryError("STORE_FAILED", details="the row 'changes' of bridge_facts is gone")
+        return int(row[0])
+
+    def savepoint(self) -> None:
+        """The first one came with BEGIN, and a release comes with the next: each word to the server costs a way."""
+        if self._used:
+            self._raw.execute("RELEASE one; SAVEPOINT one")
+        self._used = True
+
+    def release(self) -> None:
+        """Left to the next savepoint, or to the commit; but a part in which a statement failed unseen is undone."""
+        status = self._raw.info.transaction_status
+        if status == pq.TransactionStatus.INERROR:
+            self.undo()
+        if status != pq.TransactionStatus.INTRANS:
+            raise errors.InFailedSqlTransaction("a statement failed, or the transaction ended")
+
+    def undo(self) -> None:
+        self._raw.execute("ROLLBACK TO one")
+
+    def alive(self) -> bool:
+        return self._writer is not None and self._raw.info.transaction_status in (
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+        )
+
+    def commit(self) -> None:
+        self._numbers.committing(self._number)
+        try:
+            self._commit()
+        except BaseException:
+            self._numbers.in_doubt()
+            raise
+        self._numbers.committed(self._number)
+
+    def _commit(self) -> None:
+        connection = self.connection
+        try:
+            said = self._raw.execute("COMMIT").statusmessage
+        except psycopg.Error:
+            lost = bool(self._raw.closed)
+            self.rollback()
+            self._numbers.in_doubt()
+            if not lost or not self._was_committed():
+                raise
+            return
+        except BaseException:
+            self.rollback()
+            raise
+        connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
+        if said != "COMMIT":  # what PostgreSQL does with a transaction in which a statement failed
+            raise errors.InFailedSqlTransaction("the transaction was rolled back")
+
+    def _was_committed(self) -> bool:
+        """Whether the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
+        until = time.monotonic() + self._wait_seconds
+        for pause in pauses():
+            try:
+                with self._engine.connect() as connection:
+                    raw = driver(connection)
+                    # Whoever was cut off in its COMMIT may still be at it; its row lock tells when it is done.
+                    raw.execute(f"BEGIN; SET LOCAL lock_timeout = {milliseconds(until - time.monotonic())}")
+                    raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
+                    row = raw.execute(_COMMITTED, [self._name]).fetchone()
+                    raw.execute("ROLLBACK")
+                    return row is not None and int(row[0]) == self._number
+            except (psycopg.Error, exc.SQLAlchemyError):
+                if time.monotonic() + pause >= until:
+                    raise RegistryError("STORE_TIMEOUT", operation="Write") from None
+            time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def rollback(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is None:
+            return
+        try:
+            self._raw.rollback()
+            connection.rollback()
+            self._writer = connection
+        except Exception:
+            drop(connection)
+
+    def look(self, max_age: float) -> Future[None] | None:
+        return self._looks.soon(max_age)
+
+    def _see(self) -> None:
+        known = self._numbers.seen
+        try:
+            if self._watcher is None:
+                self._watcher = self._watching()
+            row = self._watcher.execute(_LOOK, [self._name]).fetchone()
+            if row is None:
+                raise psycopg.DataError("no row")
+        except Exception:  # whatever it is, nothing is known then
+            watcher, self._watcher = self._watcher, None
+            if watcher is not None:
+                watcher.close()
+            self._numbers.blind()
+            return
+        self._numbers.saw(int(row[0]), int(row[1]), known)
+
+    def _watching(self) -> psycopg.Connection[Any]:
+        fairy = self._engine.raw_connection()
+        raw: Any = fairy.dbapi_connection
+        fairy.detach()
+        raw.execute(f"SET statement_timeout = {_LOOK_MS}")
+        assert isinstance(raw, psycopg.Connection)
+        return raw
+
+    def close(self) -> None:
+        self._looks.close()
+        if self._writer is not None:
+            drop(self._writer)
+        if self._watcher is not None:
+            self._watcher.close()
+
+
+def _connected(engine: Engine) -> Connection:
+    try:
+        return engine.connect()
+    except exc.DBAPIError as error:
+        raise error.orig if isinstance(error.orig, psycopg.Error) else error from None
+
+
+def milliseconds(seconds: float) -> int:
+    return max(int(seconds * 1000), 1)  # 0 would mean without end

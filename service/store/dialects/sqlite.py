@@ -1,0 +1,224 @@
+"""An SQLite file as the registry wants it: durable when it says so, and writers in a row."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine, event
+
+from schemas.errors import SetupError
+from service.store.dialects import driver, drop
+
+_POOL = 64
+# Trouble of the file or its disk that may pass; anything else (no database, another layout of pages) does not.
+_TRANSIENT: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+_PRIMARY: Final = 0xFF  # the kind of an extended error code
+# Seconds between two tries for the write lock, and for how long after another process's write there may be more.
+_TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
+
+
+class Sqlite:
+    """Keeps the promises of `dialects.Dialect`."""
+
+    def __init__(self, url: str, path: str, wait_seconds: float) -> None:
+        """Raises SetupError if the file's folder is missing."""
+        folder = Path(path).resolve().parent
+        if not folder.is_dir():
+            raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
+        self.url = url
+        self._path = Path(path)
+        self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
+        event.listen(self.engine, "connect", _prepare(wait_seconds))
+
+    def connect(self) -> Connection:
+        return self.engine.connect()
+
+    def begin_read(self, connection: Connection) -> None:
+        driver(connection).execute("BEGIN")
+
+    def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
+        _begin(driver(connection), wait_seconds)
+
+    def noted(self, connection: Connection, changed: bool) -> None:
+        """SQLite tells other connections by itself."""
+
+    def write_session(self, forget: Callable[[], None]) -> SqliteWrites:
+        return SqliteWrites(self.engine, forget)
+
+    def transient(self, error: Exception) -> bool:
+        code: object = getattr(error, "sqlite_errorcode", None)
+        return isinstance(code, int) and code & _PRIMARY in _TRANSIENT
+
+    def refusal(self, error: Exception) -> str | None:
+        too_long = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
+        return "A text is longer than the store can hold" if too_long else None
+
+    def reason(self, error: Exception) -> str:
+        return str(error)
+
+    def own_facts(self, name: str) -> bool:
+        return False
+
+    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+        return column
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def after_restore(self, connection: Connection) -> None:
+        """A rowid is always counted on from the highest."""
+
+
+class SqliteWrites:
+    """Keeps the promises of `dialects.WriteSession`."""
+
+    def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
+        self._engine, self._forget = engine, forget
+        self._writer: Connection | None = None
+        self._watcher: Connection | None = None
+        self._seen_by_writer: Any = None
+        self._seen_by_watcher: Any = None
+        self._watching = threading.Lock()
+        self._crowded_until = float("-inf")
+
+    @property
+    def connection(self) -> Connection:
+        assert self._writer is not None
+        return self._writer
+
+    def begin(self, wait_seconds: float) -> bool:
+        if self._writer is None:
+            self._writer = self._engine.connect()
+        if time.monotonic() < self._crowded_until:
+            time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
+        _begin(driver(self._writer), wait_seconds)
+        seen = _version(self._writer)
+        foreign: bool = seen != self._seen_by_writer
+        self._crowded(foreign and self._seen_by_writer is not None)
+        self._seen_by_writer = seen
+        return foreign
+
+    def _crowded(self, foreign: bool) -> None:
+        if foreign:
+            self._crowded_until = time.monotonic() + _CROWDED
+
+    def savepoint(self) -> None:
+        driver(self.connection).execute("SAVEPOINT one")
+
+    def release(self) -> None:
+        driver(self.connection).execute("RELEASE one")
+
+    def undo(self) -> None:
+        cursor = driver(self.connection).cursor()
+        cursor.execute("ROLLBACK TO one")
+        cursor.execute("RELEASE one")
+
+    def alive(self) -> bool:
+        return bool(driver(self.connection).in_transaction)
+
+    def commit(self) -> None:
+        connection = self.connection
+        with self._watching:
+            try:
+                driver(connection).commit()
+            except BaseException:
+                self.rollback()
+                raise
+            connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
+            # What the watcher sees now is our commit, unless the writer too sees another one after it.
+            if self._watcher is not None:
+                self._seen_by_watcher = _version(self._watcher)
+            seen = _version(connection)
+            if seen != self._seen_by_writer:
+                self._seen_by_writer = seen
+                self._crowded(True)
+                self._forget()
+
+    def rollback(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is None:
+            return
+        try:
+            driver(connection).rollback()
+            connection.rollback()
+            self._writer = connection
+        except Exception:
+            drop(connection)
+
+    def look(self, max_age: float) -> Future[None] | None:
+        """Looking takes microseconds, so it is done whatever `max_age` says."""
+        if not self._watching.acquire(blocking=False):
+            return None  # our own commit: it looks by itself
+        try:
+            if self._watcher is None:
+                self._watcher = self._engine.connect()
+                driver(self._watcher).execute("PRAGMA busy_timeout=0")
+            seen = _version(self._watcher)
+            if seen != self._seen_by_watcher:
+                self._seen_by_watcher = seen
+                self._forget()
+        except self._engine.dialect.loaded_dbapi.Error:
+            self._forget()
+        finally:
+            self._watching.release()
+        return None
+
+    def close(self) -> None:
+        for connection in (self._writer, self._watcher):
+            if connection is not None:
+                connection.close()
+
+
+def _prepare(wait_seconds: float) -> Callable[[sqlite3.Connection, Any], None]:
+    def prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # Python's own idea of when to begin is switched off
+        for pragma in (
+            f"busy_timeout={int(wait_seconds * 1000)}",
+            "journal_mode=WAL",
+            "synchronous=FULL",  # a write that was answered survives a power cut
+            "foreign_keys=ON",
+            "wal_autocheckpoint=4000",  # 16 MB: pages of indexes that come again and again go to the file once
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return prepare
+
+
+def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead.
+
+    SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
+    for microseconds only: whoever asks so seldom could wait for ever.
+    """
+    connection.execute("PRAGMA busy_timeout=0")
+    until, pause = time.monotonic() + wait_seconds, _TURN
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() + pause >= until:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(pause * 1.2, _LONGEST_TURN)
+
+
+def _version(connection: Connection) -> Any:
+    """Another number whenever a connection other than this one has committed."""
+    return driver(connection).execute("PRAGMA data_version").fetchone()

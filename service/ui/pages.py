@@ -1,0 +1,171 @@
+"""What all pages share: templates, headers, forms, and pages that say what went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import wraps
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from fastapi import Request, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse
+
+from service.deps import services
+from service.ui.ask import Answer, NotAnswered
+
+HOME: Final = "/ui/subjects"
+# Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_OWN_SITE: Final = frozenset({"same-origin", "none"})
+_MOST_FIELDS: Final = 100
+_LINE: Final = 90
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class BadForm(ValueError):
+    """What was filled in can't be used; the text says why."""
+
+
+def segment(text: str) -> str:
+    """A value as one part of a path."""
+    return quote(text, safe="")
+
+
+def _time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def pretty(text: str) -> str:
+    """JSON on indented lines, what fits on one kept on it, its tokens as they are; any other text as it is."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    tokens = _TOKENS.findall(text)
+    short = _short(tokens)
+    lines, depth, flat, before = [""], 0, 0, ""
+    for place, token in enumerate(tokens):
+        if token in "}]" and not flat:
+            depth -= 1
+            if before not in "{[":
+                lines.append("  " * depth)
+        elif before and before in "{[," and not flat:
+            lines.append("  " * depth)
+        elif before == ",":
+            lines[-1] += " "
+        if flat or place in short:
+            flat += (token in "{[") - (token in "}]")
+        else:
+            depth += token in "{["
+        lines[-1] += ": " if token == ":" else token
+        before = token
+    return "\n".join(lines)
+
+
+def _short(tokens: list[str]) -> set[int]:
+    """Where the objects and lists begin that fit on a line."""
+    found, opened, length = set(), [], 0
+    for place, token in enumerate(tokens):
+        if token in "{[":
+            opened.append((place, length))
+        length += len(token) + (token in ":,")
+        if token in "}]":
+            start, before = opened.pop()
+            if length - before <= _LINE:
+                found.add(start)
+    return found
+
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("service.ui"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_ENVIRONMENT.filters |= {"segment": segment, "time": _time, "pretty": pretty}
+
+
+def page(name: str, status: int = 200, **values: Any) -> Response:
+    """A page from a template, its values escaped."""
+    values.setdefault("said", "")
+    text = _ENVIRONMENT.get_template(name).render(values)
+    return Response(text, status, headers=_HEADERS, media_type="text/html; charset=utf-8")
+
+
+def go(path: str) -> Response:
+    """After a change: look at the result by GET, so that a reload does not do it again."""
+    return RedirectResponse(path, 303, headers=_HEADERS)
+
+
+def static(name: str, media_type: str) -> Response:
+    """A file that comes with the pages."""
+    content = files("service.ui").joinpath("static", name).read_bytes()
+    return Response(content, headers={**_HEADERS, "Cache-Control": "max-age=300"}, media_type=media_type)
+
+
+def part(request: Request, name: str) -> str:
+    """A part of the path, decoded once."""
+    return unquote(request.path_params[name], errors="replace")
+
+
+async def form(request: Request) -> dict[str, str]:
+    """The fields of a form. Raises BadForm for what another site sent, and for what is too large."""
+    if not _from_here(request):
+        raise BadForm("This form was sent by another site. Nothing was changed.")
+    limit, size, chunks = services(request).max_body_bytes, 0, []
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise BadForm(f"More than {limit} bytes were sent.")
+        chunks.append(chunk)
+    try:
+        body = b"".join(chunks).decode("ascii")
+        return dict(parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise BadForm(f"The form could not be read: {error}") from None
+
+
+def _from_here(request: Request) -> bool:
+    """Browsers say where a form comes from; one who says nothing (curl) brings no user's password along unasked."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in _OWN_SITE
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def shown(render: Page) -> Page:
+    """A route whose errors are pages too."""
+
+    @wraps(render)
+    async def route(request: Request) -> Response:
+        try:
+            return await render(request)
+        except NotAnswered as refused:
+            return _refusal(refused.answer)
+        except BadForm as problem:
+            return page("problem.html", 400, title="Not done", problem=str(problem))
+
+    return route
+
+
+def _refusal(answer: Answer) -> Response:
+    title = "Not found" if answer.status == 404 else "Not done"
+    response = page("problem.html", answer.status, title=title, problem=answer.problem)
+    if answer.status == 401:
+        response.headers["WWW-Authenticate"] = 'Basic realm="ticdc-bridge"'
+    return response

@@ -1,0 +1,30 @@
+"""All pages, and what is not a page of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from service.ui import explaining, lineage, subjects, tables
+from service.ui.pages import HOME, go, static
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui")
+async def home(request: Request) -> Response:
+    return go(HOME)
+
+
+@router.get("/ui/style.css")
+async def style(request: Request) -> Response:
+    return static("style.css", "text/css; charset=utf-8")
+
+
+@router.get("/ui/icon.svg")
+async def icon(request: Request) -> Response:
+    return static("icon.svg", "image/svg+xml")
+
+
+ROUTERS: Final = (router, subjects.router, tables.router, tables.dry_run, explaining.router, lineage.router)

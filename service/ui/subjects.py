@@ -1,0 +1,357 @@
+"""Pages about subjects: list and search, versions, differences, compatibility, mode, deleting."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+
+from service.registry.compat import LEVELS
+from service.registry.model import context_of, name_of, prefix_of
+from service.ui.ask import Api
+from service.ui.diff import side_by_side
+from service.ui.pages import BadForm, form, go, page, part, pretty, segment, shown
+
+router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
+
+_PAGE: Final = 50
+_SCANNED: Final = 5000
+_SCAN_PAGE: Final = 500
+_MODES: Final = ("READWRITE", "READONLY", "IMPORT")
+_ALL: Final = ":*:"
+_NO_SCHEMA: Final = "Invalid schema"
+_BY: Final = {"name": "name", "id": "schema id", "column": "column"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row of the list."""
+
+    subject: str
+    context: str
+    name: str
+    kind: str
+    versions: str
+    latest_id: int | None
+    level: str
+    own_level: bool
+    mode: str
+    deleted: bool
+
+
+@router.get("")
+@shown
+async def list_subjects(request: Request) -> Response:
+    api, query = Api(request), request.query_params
+    text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
+    start = int(query["from"]) if query.get("from", "").isdecimal() and len(query["from"]) < 10 else 0
+    names, note = await _found(api, text, by if by in _BY else "name", deleted)
+    live = set(await api.need("subjects", subjectPrefix=_ALL)) if deleted else set(names)
+    rows = [await _listed(api, name, name not in live) for name in names[start : start + _PAGE]]
+    values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
+    return page(
+        "subjects.html",
+        rows=rows,
+        total=len(names),
+        start=start,
+        size=_PAGE,
+        q=text,
+        by=by,
+        choices=_BY,
+        deleted=deleted,
+        note=note,
+        earlier=urlencode({**values, "from": start - _PAGE}) if start >= _PAGE else "",
+        later=urlencode({**values, "from": start + _PAGE}) if start + _PAGE < len(names) else "",
+        level=(await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
+        mode=(await api.get("mode")).value.get("mode", "not to be seen"),
+    )
+
+
+async def _found(api: Api, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
+    """(subjects, what was not looked through)."""
+    if text and by == "id":
+        return await _with_id(api, text), ""
+    if text and by == "column":
+        return await _with_column(api, text, deleted)
+    names = await api.need("subjects", subjectPrefix=_ALL, deleted=deleted)
+    return [name for name in names if text.casefold() in name.casefold()], ""
+
+
+async def _with_id(api: Api, text: str) -> list[str]:
+    if not text.isdecimal():
+        raise BadForm(f"A schema id is a number, not {text!r}.")
+    found: list[str] = []
+    for context in ["", *(await api.need("contexts"))]:
+        within = ("contexts", context) if context not in ("", ".") else ()
+        if context == ".":
+            continue
+        answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=True)
+        found += [one["subject"] for one in answer.value] if answer.ok else []
+    return sorted(set(found))
+
+
+async def _with_column(api: Api, text: str, deleted: bool) -> tuple[list[str], str]:
+    """Subjects whose latest version has a field of this name (parts of a name count too)."""
+    named = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(json.dumps(text, ensure_ascii=False)[1:-1]), re.IGNORECASE)
+    found: list[str] = []
+    for start in range(0, _SCANNED, _SCAN_PAGE):
+        schemas = await api.need(
+            "schemas", subjectPrefix=_ALL, latestOnly=True, deleted=deleted, offset=start, limit=_SCAN_PAGE
+        )
+        found += [one["subject"] for one in schemas if _has(one, named, text)]
+        if len(schemas) < _SCAN_PAGE:
+            return found, ""
+    return found, f"Only the first {_SCANNED} subjects were looked through."
+
+
+def _has(schema: dict[str, Any], named: re.Pattern[str], text: str) -> bool:
+    kind = schema.get("schemaType", "AVRO")
+    return bool(named.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
+
+
+async def _listed(api: Api, subject: str, deleted: bool) -> Listed:
+    numbers = await api.get("subjects", subject, "versions", deleted=deleted)
+    versions = numbers.value if numbers.ok else []
+    latest: dict[str, Any] = {}
+    if versions:
+        answer = await api.get("subjects", subject, "versions", str(versions[-1]), deleted=deleted)
+        latest = answer.value if answer.ok else {}
+    own = await api.get("config", subject)
+    level = (
+        own
+        if own.ok and own.value.get("compatibilityLevel")
+        else await api.get("config", subject, defaultToGlobal=True)
+    )
+    mode = await api.get("mode", subject, defaultToGlobal=True)
+    return Listed(
+        subject,
+        context_of(subject),
+        name_of(subject),
+        latest.get("schemaType", "AVRO") if latest else "",
+        _ranges(versions),
+        latest.get("id"),
+        level.value.get("compatibilityLevel", "") if level.ok else "",
+        level is own,
+        mode.value.get("mode", "") if mode.ok else "",
+        deleted,
+    )
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`1–4, 6` of 1 2 3 4 6."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in found)
+
+
+# ---- one subject
+
+
+@router.get("/{subject}")
+@shown
+async def show(request: Request) -> Response:
+    return await _subject(request, part(request, "subject"))
+
+
+async def _subject(request: Request, subject: str, **more: Any) -> Response:
+    api = Api(request)
+    all_numbers = await api.need("subjects", subject, "versions", deleted=True)
+    live = await api.get("subjects", subject, "versions")
+    rows = []
+    for number in reversed(all_numbers):
+        one = await api.need("subjects", subject, "versions", str(number), deleted=True)
+        rows.append({**one, "deleted": not (live.ok and number in live.value)})
+    own = await api.get("config", subject)
+    level = await api.get("config", subject, defaultToGlobal=True)
+    own_mode, mode = await api.get("mode", subject), await api.get("mode", subject, defaultToGlobal=True)
+    return page(
+        "subject.html",
+        more.pop("status", 200),
+        **{
+            "subject": subject,
+            "context": context_of(subject),
+            "rows": rows,
+            "live": live.value if live.ok else [],
+            "level": level.value.get("compatibilityLevel", "") if level.ok else "",
+            "own_level": own.ok and "compatibilityLevel" in own.value,
+            "settings": own.value if own.ok else {},
+            "mode": mode.value.get("mode", "") if mode.ok else "",
+            "own_mode": own_mode.ok,
+            "levels": list(LEVELS),
+            "modes": _MODES,
+            "pasted": "",
+            "checked": None,
+            **more,
+        },
+    )
+
+
+@router.get("/{subject}/versions/{version}")
+@shown
+async def show_version(request: Request) -> Response:
+    api, subject, version = Api(request), part(request, "subject"), part(request, "version")
+    found = await api.need("subjects", subject, "versions", version, deleted=True)
+    using = await api.get("subjects", found["subject"], "versions", str(found["version"]), "referencedby")
+    context = context_of(found["subject"])
+    shared = await api.get("schemas", "ids", str(found["id"]), "versions", subject=prefix_of(context), deleted=True)
+    kind = found.get("schemaType", "AVRO")
+    return page(
+        "version.html",
+        found=found,
+        kind=kind,
+        fields=_fields(found["schema"]) if kind == "AVRO" else [],
+        using=using.value if using.ok else [],
+        shared=[one for one in shared.value if one["subject"] != found["subject"]] if shared.ok else [],
+        text=pretty(found["schema"]),
+    )
+
+
+def _fields(text: str) -> list[dict[str, Any]]:
+    """Name, type, TiDB type and default of each field of an Avro record."""
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return []
+    fields = record.get("fields") if isinstance(record, dict) else None
+    return [_field(one) for one in fields if isinstance(one, dict)] if isinstance(fields, list) else []
+
+
+def _field(field: dict[str, Any]) -> dict[str, Any]:
+    kind = field.get("type")
+    branches = kind if isinstance(kind, list) else [kind]
+    parameters: Any = next((p for b in branches if isinstance(b, dict) and (p := b.get("connect.parameters"))), {})
+    return {
+        "name": str(field.get("name")),
+        "type": ", ".join(_type(branch) for branch in branches),
+        "tidb": parameters.get("tidb_type", "") if isinstance(parameters, dict) else "",
+        "default": json.dumps(field["default"], ensure_ascii=False) if "default" in field else "none",
+    }
+
+
+def _type(kind: Any) -> str:
+    if not isinstance(kind, dict):
+        return str(kind)
+    logical, name = kind.get("logicalType"), kind.get("name", kind.get("type"))
+    if logical == "decimal":
+        return f"decimal({kind.get('precision')},{kind.get('scale', 0)})"
+    return f"{name} ({logical})" if logical else str(name)
+
+
+@router.get("/{subject}/diff")
+@shown
+async def diff(request: Request) -> Response:
+    api, subject = Api(request), part(request, "subject")
+    numbers = await api.need("subjects", subject, "versions", deleted=True)
+    right = request.query_params.get("to") or str(numbers[-1])
+    left = request.query_params.get("from") or str(numbers[-2] if len(numbers) > 1 else numbers[-1])
+    texts = [
+        pretty((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
+        for number in (left, right)
+    ]
+    try:
+        rows = side_by_side(*texts)
+    except ValueError as error:
+        raise BadForm(f"The versions can't be compared here: {error}") from None
+    return page(
+        "diff.html",
+        subject=subject,
+        numbers=[str(number) for number in numbers],
+        left=left,
+        right=right,
+        rows=rows,
+        changed=sum(row.kind != "same" for row in rows),
+    )
+
+
+@router.post("/{subject}/check")
+@shown
+async def check(request: Request) -> Response:
+    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    body = {"schema": fields.get("schema", ""), "schemaType": fields.get("kind", "AVRO")}
+    against = fields.get("against", "")
+    where = ("latest",) if against == "latest" else (against,) if against.isdecimal() else ()
+    answer = await api.send(
+        "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
+    )
+    checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
+    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
+        checked = {**checked, "is_compatible": None}
+    return await _subject(request, subject, pasted=fields.get("schema", ""), checked=checked)
+
+
+@router.post("/{subject}/compatibility")
+@shown
+async def change_level(request: Request) -> Response:
+    subject, fields = part(request, "subject"), await form(request)
+    level = fields.get("level", "")
+    if level:
+        return await _changed(request, subject, "PUT", ("config", subject), {"compatibility": level})
+    return await _changed(request, subject, "DELETE", ("config", subject))
+
+
+@router.post("/{subject}/mode")
+@shown
+async def change_mode(request: Request) -> Response:
+    subject, fields = part(request, "subject"), await form(request)
+    mode = fields.get("mode", "")
+    if mode:
+        return await _changed(request, subject, "PUT", ("mode", subject), {"mode": mode})
+    return await _changed(request, subject, "DELETE", ("mode", subject))
+
+
+async def _changed(
+    request: Request, subject: str, method: str, path: tuple[str, ...], body: dict[str, Any] | None = None
+) -> Response:
+    answer = await Api(request).send(method, *path, body=body)
+    if not answer.ok:
+        return await _subject(request, subject, status=answer.status, said=answer.problem)
+    return go(f"/ui/subjects/{segment(subject)}")
+
+
+@router.get("/{subject}/delete")
+@shown
+async def ask_to_delete(request: Request) -> Response:
+    return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
+
+
+async def _confirm(request: Request, subject: str, version: str, said: str = "", status: int = 200) -> Response:
+    api = Api(request)
+    numbers = await api.need("subjects", subject, "versions", deleted=True)
+    live = await api.get("subjects", subject, "versions")
+    there = live.value if live.ok else []
+    permanent = (int(version) not in there) if version.isdecimal() else not there
+    return page(
+        "delete.html",
+        status,
+        subject=subject,
+        version=version,
+        numbers=[int(version)] if version.isdecimal() else numbers,
+        permanent=permanent,
+        said=said,
+    )
+
+
+@router.post("/{subject}/delete")
+@shown
+async def delete(request: Request) -> Response:
+    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
+    if fields.get("name") != subject:
+        return await _confirm(
+            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
+        )
+    path = ("subjects", subject, *(("versions", version) if version else ()))
+    answer = await api.send("DELETE", *path, query={"permanent": permanent})
+    if not answer.ok:
+        return await _confirm(request, subject, version, answer.problem, answer.status)
+    left = await api.get("subjects", subject, "versions", deleted=True)
+    return go(f"/ui/subjects/{segment(subject)}" if left.ok else "/ui/subjects")

@@ -1,0 +1,166 @@
+"""Pages about TiDB's tables: their history, what they were at a time, drift, and the dry run of a statement."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+
+from service.ui.ask import Answer, Api
+from service.ui.pages import form, go, page, part, segment, shown
+
+router = APIRouter(prefix="/ui/tables", include_in_schema=False)
+dry_run = APIRouter(prefix="/ui/dry-run", include_in_schema=False)
+
+_PAGE: Final = 50
+_NONE_YET: Final = 404
+
+
+@router.get("")
+@shown
+async def list_tables(request: Request) -> Response:
+    api, query = Api(request), request.query_params
+    feeds = await api.need("history", "changefeeds")
+    chosen = query.get("changefeed") or (feeds[0]["changefeed"] if feeds else "")
+    start, text = _number(query.get("from", "")), query.get("q", "").strip()
+    found: dict[str, Any] = {"tables": [], "next_offset": None}
+    drift: dict[str, Any] = {"drift": []}
+    if chosen:
+        limit = None if text else _PAGE
+        found = await api.need("history", "tables", changefeed=chosen, offset=start, limit=limit)
+        drift = await api.need("history", "drift", changefeed=chosen, limit=_PAGE)
+    names = [one for one in found["tables"] if text.casefold() in f"{one['db']}.{one['table']}".casefold()]
+    values = {"changefeed": chosen, "q": text}
+    return page(
+        "tables.html",
+        feeds=feeds,
+        chosen=chosen,
+        q=text,
+        rows=names,
+        drift=drift,
+        earlier=urlencode({**values, "from": max(start - _PAGE, 0)}) if start else "",
+        later=urlencode({**values, "from": found["next_offset"]}) if found["next_offset"] else "",
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+@router.get("/{db}/{table}")
+@shown
+async def show(request: Request) -> Response:
+    """The newest versions, each with what it changed."""
+    api, db, table = Api(request), part(request, "db"), part(request, "table")
+    feed, start = request.query_params.get("changefeed") or None, _number(request.query_params.get("from", ""))
+    found = await api.need("history", db, table, "versions", changefeed=feed, limit=10_000)
+    newest_first = list(reversed(found["versions"]))
+    rows, before = [], None
+    for one in reversed(newest_first[start : start + _PAGE + 1]):
+        now = await _columns(api, db, table, one["commit_ts"], feed)
+        rows.append({**one, "changes": _changes(before, now)})
+        before = now
+    rows = rows[-_PAGE:] if len(rows) > _PAGE else rows
+    drift = await api.need("history", "drift", changefeed=found["changefeed"], registry=False, limit=1000)
+    return page(
+        "table.html",
+        db=db,
+        table=table,
+        feed=found["changefeed"],
+        sealed_ts=found["sealed_ts"],
+        rows=list(reversed(rows)),
+        total=len(newest_first),
+        start=start,
+        later=start + _PAGE if start + _PAGE < len(newest_first) else None,
+        drift=[one for one in drift["drift"] if (one["db"], one["table"]) == (db, table)],
+    )
+
+
+async def _columns(api: Api, db: str, table: str, commit_ts: int, feed: str | None) -> dict[str, str] | None:
+    """The columns just after a DDL, each in a line of text; None where nothing is known."""
+    answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
+    if not answer.ok or not answer.value.get("table"):
+        return None
+    return {one["name"]: _column(one) for one in answer.value["table"]["columns"]}
+
+
+def _column(one: dict[str, Any]) -> str:
+    words = [one["type"], "NULL" if one["nullable"] else "NOT NULL"]
+    if one["default"] is not None:
+        words.append(f"DEFAULT {one['default']}")
+    return " ".join(map(str, words))
+
+
+def _changes(before: dict[str, str] | None, now: dict[str, str] | None) -> list[tuple[str, str]]:
+    """(kind, text) of each column that is new, gone or another; nothing for the first version that is known."""
+    if before is None or now is None:
+        return []
+    gone = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
+    new = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
+    changed = [("changed", f"{name}: {before[name]} → {t}") for name, t in now.items() if before.get(name, t) != t]
+    return [*gone, *new, *changed]
+
+
+@router.get("/{db}/{table}/at")
+@shown
+async def at(request: Request) -> Response:
+    """What the table was for a row with this commit_ts (or time)."""
+    api, db, table = Api(request), part(request, "db"), part(request, "table")
+    query = request.query_params
+    when, feed = query.get("when", "").strip(), query.get("changefeed") or None
+    if not when:
+        return go(f"/ui/tables/{segment(db)}/{segment(table)}")
+    inclusive = query.get("inclusive") == "1"
+    answer = await api.get("history", db, table, "at", when, inclusive=inclusive, changefeed=feed)
+    return page(
+        "at.html",
+        answer.status if not answer.ok else 200,
+        db=db,
+        table=table,
+        when=when,
+        inclusive=inclusive,
+        feed=feed or "",
+        found=answer.value if answer.ok else None,
+        said="" if answer.ok else answer.problem,
+    )
+
+
+# ---- the dry run
+
+
+_ASKED: Final = {"db": "", "sql": "", "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
+
+
+@dry_run.get("")
+@shown
+async def ask(request: Request) -> Response:
+    given = {name: request.query_params.get(name, "") for name in _ASKED}
+    return await _dry_run(request, given, None)
+
+
+@dry_run.post("")
+@shown
+async def judge(request: Request) -> Response:
+    given = {**_ASKED, **await form(request)}
+    settings = {"name": given["changefeed"], "sink_uri": given["sink_uri"], "config": given["config"]}
+    body: dict[str, Any] = {"db": given["db"].strip(), "sql": given["sql"]}
+    if any(settings.values()):
+        body["changefeed"] = {name: text for name, text in settings.items() if text.strip()}
+    if given["tables"].strip():
+        body["tables"] = [given["tables"]]
+    answer = await Api(request).send("POST", "history", "dry-run", body=body)
+    return await _dry_run(request, given, answer)
+
+
+async def _dry_run(request: Request, given: dict[str, str], answer: Answer | None) -> Response:
+    feeds = await Api(request).get("history", "changefeeds")
+    refused = answer is not None and not answer.ok
+    return page(
+        "dry_run.html",
+        answer.status if answer is not None else 200,
+        given=given,
+        feeds=[one["changefeed"] for one in feeds.value] if feeds.ok else [],
+        report=answer.value if answer is not None and answer.ok else None,
+        said=answer.problem if answer is not None and refused else "",
+    )

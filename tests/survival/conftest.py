@@ -1,0 +1,3 @@
+from tests.service.conftest import client
+
+__all__ = ["client"]

@@ -1,0 +1,98 @@
+"""Client and service, Spark's look-ups and service, with a proxy between them that cuts, delays and garbles."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from schemas.errors import BridgeError
+from spark_jobs.lookup import HttpSchemas
+from tests.service.support import Client
+from tests.support.proxy import Trouble, proxied
+from tests.survival.truth import Told, schema
+
+WRITES = 200
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [Trouble(cut=0.15), Trouble(delay=0.5), Trouble(garble=0.1), Trouble(cut=0.05, delay=0.3, garble=0.05)],
+    ids=["cut", "delay", "garble", "all"],
+)
+def test_nothing_acknowledged_is_lost(client: Client, trouble: Trouble) -> None:
+    """Who is told 200 is right; what was garbled on its way in is another schema, or refused."""
+    client.level("NONE")
+    told = Told()
+
+    def write(url: str, number: int) -> None:
+        bad = Client(url)
+        try:
+            answer = bad.register(f"s{number % 4}", schema(0, number))
+            json.loads(answer.body)
+        except (OSError, HTTPException, ValueError):
+            return  # no answer, or half of one: not acknowledged
+        told.add(f"s{number % 4}", schema(0, number), answer.status, answer.body)
+        assert answer.status < 500 or trouble.garble, answer.body
+
+    with proxied(client.url, trouble) as url, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: write(url, number), range(WRITES)))
+    assert sum(trouble.counts[kind] for kind in ("cut", "delay", "garble")) > 10
+    if not trouble.garble:
+        assert len(told.ids) > WRITES // 4
+        told.check(client)
+    for subject in client.get("/subjects").json:
+        versions = client.get(f"/subjects/{subject}/versions").json
+        assert versions == list(range(1, len(versions) + 1))
+        ids = [client.get(f"/subjects/{subject}/versions/{version}").json["id"] for version in versions]
+        assert len(set(ids)) == len(ids)
+    assert client.get("/health/ready").status == 200
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # the client drops cut connections unclosed
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_client_that_tries_again_gets_through(client: Client) -> None:
+    client.level("NONE")
+    with proxied(client.url, Trouble(cut=0.1, delay=0.2)) as url:
+        patient = SchemaRegistryClient({"url": url, "max.retries": 30, "retries.wait.ms": 1, "retries.max.wait.ms": 5})
+        ids = [_until(lambda n=n: patient.register_schema("patient", Schema(schema(0, n), "AVRO"))) for n in range(30)]
+    assert len(set(ids)) == 30
+    assert client.get("/subjects/patient/versions").json == list(range(1, 31))
+
+
+def _until(register: object, tries: int = 50) -> int:
+    assert callable(register)
+    for _ in range(tries):
+        try:
+            return int(register())
+        except Exception as error:  # the client has a name of its own for each way to fail
+            last = error
+    raise AssertionError(f"never got through: {last}")
+
+
+def test_schemas_come_whole_or_not_at_all(client: Client) -> None:
+    """Spark's look-ups through a proxy that cuts and delays: the schema, or an error that says why."""
+    client.level("NONE")
+    texts = {client.register("spark", schema(0, n)).json["id"]: schema(0, n) for n in range(40)}
+    trouble = Trouble(cut=0.2, delay=0.2)
+    right = 0
+    with proxied(client.url, trouble) as url:
+        for number, text in texts.items():
+            source = HttpSchemas(url, wait=2.0)
+            found, code = attempt(source, number)
+            assert code in (None, "REGISTRY_UNREACHABLE", "REGISTRY_REFUSED")
+            assert found is None or json.loads(found) == json.loads(text)
+            right += found is not None
+    assert trouble.counts["cut"] > 3
+    assert right > len(texts) // 2
+
+
+def attempt(source: HttpSchemas, number: int) -> tuple[str | None, str | None]:
+    """(the schema, the code of the error)."""
+    try:
+        return source.by_id(number, "value"), None
+    except BridgeError as error:
+        return None, error.code

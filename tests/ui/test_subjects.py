@@ -1,0 +1,158 @@
+"""The pages about subjects, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.support import Client, column, record
+from tests.ui.conftest import EVIL, part
+
+ORDERS = "tidb_shop_orders-value"
+
+
+def test_subjects_are_listed_with_what_matters(page: Page) -> None:
+    page.goto("/ui")
+    row = page.get_by_role("row", name="tidb_shop_customers-value")
+    expect(row).to_contain_text("1–2")
+    expect(row).to_contain_text("AVRO")
+    expect(row).to_contain_text("BACKWARD (inherited)")
+    expect(row).to_contain_text("READWRITE")
+    expect(page.get_by_role("row", name="orders AVRO")).to_contain_text(".eu")
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "there", "not_there"),
+    [
+        ("ORDERS", "name", ORDERS, "tidb_shop_customers-key"),
+        ("2", "schema id", "tidb_shop_customers-value", ORDERS),
+        ("price", "column", ORDERS, "tidb_shop_customers-value"),
+    ],
+)
+def test_search(page: Page, text: str, by: str, there: str, not_there: str) -> None:
+    page.goto("/ui/subjects")
+    page.get_by_label("Search").fill(text)
+    page.get_by_label("by", exact=True).select_option(by)
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("link", name=there, exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=not_there, exact=True)).to_have_count(0)
+
+
+def test_a_version_and_what_changed(page: Page) -> None:
+    page.goto("/ui/subjects/tidb_shop_customers-value")
+    page.get_by_role("link", name="what changed in version 2").click()
+    expect(page.get_by_role("heading")).to_contain_text("versions 1 and 2")
+    expect(page.locator("tr.new, tr.changed").filter(has_text='"phone"')).to_have_count(1)
+    page.get_by_role("link", name="tidb_shop_customers-value").click()
+    page.get_by_role("link", name="2", exact=True).click()
+    expect(page.get_by_role("row", name="balance")).to_contain_text("decimal(16,4)")
+    expect(page.get_by_role("row", name="balance")).to_contain_text("DECIMAL")
+
+
+def test_a_pasted_schema_is_checked(page: Page, served: Client) -> None:
+    served.send("POST", "/subjects/checked/versions", {"schema": record("r", column("a", "int"))})
+    page.goto("/ui/subjects/checked")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "int"), column("b", "int")))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("status")).to_contain_text("It does not fit.")
+    expect(page.get_by_role("status")).to_contain_text("READER_FIELD_MISSING_DEFAULT_VALUE")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "long")))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("status")).to_contain_text("It fits.")
+    page.get_by_label("Schema", exact=True).fill("{")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("status")).to_contain_text("It can't be checked.")
+
+
+def test_compatibility_and_mode_are_changed(page: Page, served: Client) -> None:
+    served.send("POST", "/subjects/changed/versions", {"schema": '"int"'})
+    page.goto("/ui/subjects/changed")
+    page.get_by_label("Compatibility").select_option("FULL_TRANSITIVE")
+    page.get_by_role("button", name="Set compatibility").click()
+    expect(page.get_by_text("compatibility FULL_TRANSITIVE,")).to_be_visible()
+    assert served.send("GET", "/config/changed").json == {"compatibilityLevel": "FULL_TRANSITIVE"}
+    page.get_by_label("Mode").select_option("READONLY")
+    page.get_by_role("button", name="Set mode").click()
+    assert served.send("GET", "/mode/changed").json == {"mode": "READONLY"}
+    page.get_by_label("Mode").select_option("as the server's")
+    page.get_by_role("button", name="Set mode").click()
+    page.get_by_label("Mode").select_option("IMPORT")
+    page.get_by_role("button", name="Set mode").click()
+    expect(page.get_by_role("alert")).to_contain_text("42205")  # it has versions: the API says no, and the page why
+
+
+def test_deleting_asks_first_and_again_for_good(page: Page, served: Client) -> None:
+    served.send("POST", "/subjects/going/versions", {"schema": '"int"'})
+    page.goto("/ui/subjects/going")
+    page.get_by_role("link", name="Delete this subject").click()
+    page.get_by_label("Type the subject's name").fill("goin")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is deleted")
+    page.get_by_label("Type the subject's name").fill("going")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("deleted").first).to_be_visible()
+    assert served.send("GET", "/subjects/going/versions").status == 404
+    page.get_by_role("link", name="Delete this subject").click()
+    expect(page.get_by_text("For good.")).to_be_visible()
+    page.get_by_label("Type the subject's name").fill("going")
+    page.get_by_role("button", name="Delete for good").click()
+    page.wait_for_url("**/ui/subjects")
+    assert served.send("GET", "/subjects/going/versions?deleted=true").status == 404
+
+
+def test_hostile_names_are_text(page: Page) -> None:
+    page.goto("/ui/subjects")
+    page.get_by_role("link", name=EVIL, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(EVIL)
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.locator("pre").last).to_contain_text("</pre><script>")
+    assert "ticdc-bridge" in page.title()
+
+
+def test_by_keyboard_only(page: Page, served: Client) -> None:
+    served.send("POST", "/subjects/keys/versions", {"schema": '"int"'})
+    page.goto("/ui/subjects")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("keys")
+    page.keyboard.press("Enter")
+    link = page.get_by_role("link", name="keys", exact=True)
+    expect(link).to_be_visible()
+    for _ in range(20):
+        if link.evaluate("it => it === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("keys")
+
+
+def test_forms_of_other_sites_change_nothing(served: Client) -> None:
+    served.send("POST", "/subjects/guarded/versions", {"schema": '"int"'})
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    for foreign in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://elsewhere.example"}):
+        answer = served.send("POST", "/ui/subjects/guarded/compatibility", b"level=NONE", {**kind, **foreign})
+        assert answer.status == 400
+    assert served.send("GET", "/config/guarded").status == 404
+
+
+def test_every_page_has_the_policy(served: Client) -> None:
+    for path in ("/ui/subjects", f"/ui/subjects/{part(EVIL)}", "/ui/subjects/nope", "/ui/explain", "/ui/style.css"):
+        headers = served.send("GET", path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'"), path
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_page_that_is_not_there_says_so(served: Client) -> None:
+    answer = served.send("GET", "/ui/subjects/nope")
+    assert answer.status == 404
+    assert b"Subject &#39;nope&#39; not found" in answer.body
+    assert served.send("GET", "/ui/subjects?q=x&by=id").status == 400
+
+
+def test_the_api_still_answers_json(served: Client) -> None:
+    assert ORDERS in json.loads(served.send("GET", "/subjects").body)

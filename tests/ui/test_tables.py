@@ -1,0 +1,62 @@
+"""The pages about tables: timeline, as-of, the dry run."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.service.support import Client
+from tests.ui.conftest import EVIL, part
+
+
+def test_the_timeline_says_what_each_ddl_changed(page: Page) -> None:
+    page.goto("/ui/tables")
+    page.get_by_role("link", name="shop.orders", exact=True).click()
+    expect(page.get_by_text("3 versions")).to_be_visible()
+    altered = page.get_by_role("listitem").filter(has_text="ALTER TABLE orders")
+    expect(altered).to_contain_text("paid tinyint NULL")
+    expect(altered).to_contain_text("price: decimal(12,2) NOT NULL → decimal(14,2) NOT NULL")
+    expect(page.get_by_role("listitem").filter(has_text="RENAME TABLE")).to_contain_text("GONE")
+
+
+def test_as_of_follows_the_rule_of_rows(page: Page) -> None:
+    """A row at the DDL's own commit_ts has the table from before it."""
+    page.goto("/ui/tables/shop/orders")
+    page.get_by_label("As of").fill(str(200 << 18))
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(12,2)")
+    page.get_by_label("with a DDL at that very commit_ts").check()
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(14,2)")
+    page.get_by_label("As of").fill("tomorrow")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("alert")).to_contain_text("tomorrow")
+
+
+def test_the_dry_run_of_the_documents_case(page: Page, served: Client) -> None:
+    page.goto("/ui/tables")
+    page.get_by_role("link", name="What would a statement do?").click()
+    page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN x INT NOT NULL")
+    page.get_by_label("Database").fill("shop")
+    page.get_by_text("The changefeed's settings").click()
+    page.get_by_label("Sink URI").fill("kafka://127.0.0.1:9092/t?protocol=avro&topic={schema}_{table}")
+    report = served.send(
+        "POST",
+        "/history/dry-run",
+        {"db": "shop", "sql": "ALTER TABLE bills DROP COLUMN note, ADD COLUMN x INT NOT NULL"},
+    )
+    assert report.status == 200
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    expect(page.get_by_text("add column `x` INT, NOT NULL, no default").first).to_be_visible()
+
+
+def test_a_hostile_table_is_text(page: Page) -> None:
+    page.goto(f"/ui/tables/shop/{part(EVIL[:20])}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"shop.{EVIL[:20]}")
+    assert "ticdc-bridge" in page.title()
+
+
+def test_a_table_nobody_saw_says_what_to_do(served: Client) -> None:
+    answer = served.send("GET", "/ui/tables/shop/nope")
+    assert answer.status == 404
+    assert b"POST /history/snapshot" in answer.body
