@@ -109,6 +109,11 @@ CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c
 MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
 ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+IDS_OF = Ready(
+    select(schemas.c.context, schemas.c.id)
+    .where(schemas.c.identity == bindparam("identity"))
+    .order_by(schemas.c.context, schemas.c.id)
+)
 MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
 FIRST_ID = Ready(insert(counters), "context", "last")
 NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
@@ -200,8 +205,7 @@ class Transaction:
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
         self._reads.add(ANYTHING)
-        query = select(schemas.c.context, schemas.c.id).where(schemas.c.identity == identity)
-        return [(context, number) for context, number in self._sql.execute(query.order_by(*query.selected_columns))]
+        return [(context, number) for context, number in IDS_OF(self._sql, identity=identity)]
 
     def max_id(self, context: str) -> int:
         self._reads.add(ANYTHING)

@@ -15,11 +15,12 @@ from typing import Any, Final
 from schemas.errors import SetupError
 from schemas.event import Message
 from service.history.model import Place
-from service.tracker.sources import Read
+from service.tracker.sources import MOST_BYTES, Read
 
 _TIMEOUT: Final = 10.0
 _NO_TIMESTAMP: Final = 0
 _LOOK_EVERY: Final = 30.0
+_LOT: Final = 50
 _SECRETS: Final = ("password", "secret", "token")
 
 
@@ -58,7 +59,7 @@ class KafkaSource:
         self._topics, self._servers = topics, settings["bootstrap.servers"]
         config: dict[str, Any] = {
             "group.id": "ticdc-bridge-tracker", "enable.auto.commit": False, "auto.offset.reset": "earliest",
-            "enable.partition.eof": False, "topic.metadata.refresh.interval.ms": 30_000, **settings,
+            "enable.partition.eof": False, "queued.max.messages.kbytes": 16_384, **settings,
             "error_cb": self._remember, "log_level": 0,
         }  # fmt: skip
         self._failure: type[Exception] = KafkaException
@@ -125,7 +126,7 @@ class KafkaSource:
             elif not self._announced:
                 found.partitions = set(self._position)
             self._announced = True
-            records = self._consumer.consume(most, seconds)
+            records = self._consume(most, seconds)
         except self._failure as error:
             raise self._unreachable(error) from error
         found.gaps, self._gaps = self._gaps, []
@@ -139,6 +140,18 @@ class KafkaSource:
             message = _message(record)
             self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1
             found.messages.append(message)
+        return found
+
+    def _consume(self, most: int, seconds: float) -> list[Any]:
+        """Waits for the first message only; what there is then is taken in small lots, so that it stays bounded."""
+        found: list[Any] = []
+        size = 0
+        while len(found) < most and size < MOST_BYTES:
+            lot = self._consumer.consume(min(_LOT, most - len(found)), 0.0 if found else seconds)
+            found += lot
+            size += sum(len(one.value() or b"") for one in lot)
+            if len(lot) < _LOT:
+                break
         return found
 
     def lag(self) -> dict[Place, int]:

@@ -40,24 +40,22 @@ class Observer:
         self._changefeed, self._at = changefeed, at
         self._sights: dict[tuple[int, bool], Sight] = {}
         self._verdicts: dict[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]] = {}
-        self.dropped = 0
 
-    def see(self, row: RowChange) -> bool:
-        """False: the row has no commit_ts, so nothing can be said of it."""
+    def see(self, row: RowChange) -> str:
+        """Why the row is not looked at, "" where it is."""
         commit_ts = row.commit_ts
         if commit_ts is None:
-            return False
+            return "row without commit_ts"
         whole = row.op in ("c", "u") and not row.key_only
         key = (id(row.table), whole)
         sight = self._sights.get(key)
         if sight is None:
             if len(self._sights) >= _MOST:
-                self.dropped += 1
-                return True
+                return "row of one form too many that waits for its version"
             sight = self._sights[key] = Sight(row.table, row.format, whole, commit_ts, commit_ts)
         sight.first, sight.last = min(sight.first, commit_ts), max(sight.last, commit_ts)
         sight.count += 1
-        return True
+        return ""
 
     def judge(self, sealed_ts: int | None) -> tuple[list[Drift], dict[tuple[Key, int], int]]:
         """(what contradicts, how many rows fitted which version) of the rows up to sealed_ts; None: of all of them."""

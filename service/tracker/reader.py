@@ -94,8 +94,9 @@ class Reader:
     def _event(self, event: RowChange | DdlEvent | Watermark, message: Message, place: Place, batch: Batch) -> None:
         if isinstance(event, RowChange):
             self._progress.events["rows"] += 1
-            if not self._observer.see(event):
-                self._progress.skipped["row without commit_ts"] += 1
+            reason = self._observer.see(event)
+            if reason:
+                self._progress.skipped[reason] += 1
         elif isinstance(event, Watermark):
             self._progress.events["watermarks"] += 1
             if 0 <= event.commit_ts < 1 << 63:

@@ -14,6 +14,8 @@ from service.history.model import Place
 from service.tracker.events import NotUsable, is_line_of_ddl, object_of
 
 _MAX_LINE = MAX_MESSAGE * 3
+MOST_BYTES = 16 << 20
+"""About as much is read at once, however few messages that are."""
 
 
 @dataclass(slots=True)
@@ -58,15 +60,15 @@ class FileSource:
         """A file is read from its start: what it repeats is known."""
 
     def read(self, most: int, seconds: float) -> Read | None:
-        found, count = Read(), 0
-        while count < most:
+        found, count, size = Read(), 0, 0
+        while count < most and size < MOST_BYTES:
             try:
                 line = self._file.readline(_MAX_LINE)
             except OSError as error:
                 raise SetupError("USAGE", details=f"{self._path}: {error.strerror or error}") from error
             if not line:
                 return found if count else None
-            count += 1
+            count, size = count + 1, size + len(line)
             self._number += 1
             if line.strip():
                 self._line(line, found)
