@@ -81,7 +81,7 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(kafka: Kafka, tm
         if process.poll() is None:
             _killed(process)
     process = _started(command, tmp_path)
-    assert process.wait(250) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert process.wait(1000 if SOAK else 250) == 0, (tmp_path / "log").read_text()[-3000:]
     assert not (tmp_path / "dead").exists()
     places = Counter(_places(kafka, sink, tmp_path, target))
     assert set(places.values()) == {1}
