@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from spark_jobs.cli import main
 from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
@@ -16,6 +18,7 @@ from tests.support.golden import Golden
 AVRO = Golden("avro", "evolution.ext1")
 
 
+@pytest.mark.timeout(700)
 def test_spark_submit_on_two_workers(tmp_path: Path) -> None:
     """Neither the driver nor the workers find our packages but in the zip."""
     assert main(["package", "--dir", str(tmp_path)]) == 0
@@ -34,7 +37,7 @@ def test_spark_submit_on_two_workers(tmp_path: Path) -> None:
         "decode", "--spark", "--format", "avro", "--schemas", str(AVRO.meta_file), "--ddl", str(AVRO.meta_file),
         "--in", str(AVRO.messages_file), "--out", str(tmp_path / "rows.jsonl"),
     ]  # fmt: skip
-    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert lines == AVRO.plain(ddl=True)
