@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class Place:
     stack: ExitStack
     replaced: dict[str, str]
     broker: Callable[[], Kafka]
+    database: Callable[[], str]  # the URL of an empty one
 
 
 def files(place: Place) -> None:
@@ -51,12 +53,15 @@ def files(place: Place) -> None:
 def service(place: Place) -> None:
     """A service at localhost:8081 that has the shop's schemas under the ids of its messages."""
     url = place.stack.enter_context(running_service(f"sqlite:///{place.folder / 'running.db'}"))
-    client = Client(url)
+    fill(Client(url))
+    place.replaced |= {"localhost:8081": url.removeprefix("http://"), "127.0.0.1:8081": url.removeprefix("http://")}
+
+
+def fill(client: Client) -> None:
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         answer = client.send("POST", f"/subjects/{quote(one['subject'], safe='')}/versions", {"schema": one["schema"]})
         assert answer.json["id"] == one["id"]
-    place.replaced |= {"localhost:8081": url.removeprefix("http://"), "127.0.0.1:8081": url.removeprefix("http://")}
 
 
 def kafka(place: Place) -> None:
@@ -73,7 +78,47 @@ def kafka(place: Place) -> None:
     assert producer.flush(60) == 0
 
 
-NEEDS: dict[str, Callable[[Place], None]] = {"files": files, "service": service, "kafka": kafka}
+def old(place: Place) -> None:
+    """A registry at old:8081 that has the shop's schemas, and the same as a topic `_schemas`."""
+    store = f"sqlite:///{place.folder / 'old.db'}"
+    url = place.stack.enter_context(running_service(store))
+    fill(Client(url))
+    broker = place.broker()
+    topic = broker.create_topic(partitions=1)
+    exported = Block(0, f"python -m service export {url} kafka:{topic} --bootstrap-servers {broker.bootstrap_servers}")
+    run(exported, place, DocPage(ROOT))
+    place.replaced |= {"old:8081": url.removeprefix("http://"), "kafka:_schemas": f"kafka:{topic}"}
+    place.replaced["localhost:9092"] = broker.bootstrap_servers
+
+
+def postgres(place: Place) -> None:
+    """A store at postgresql://registry@db/registry that has the shop's schemas."""
+    url = place.database()
+    with running_service(url) as served:
+        fill(Client(served))
+    place.replaced["postgresql://registry@db/registry"] = url
+
+
+def tables(place: Place) -> None:
+    """shop.ddl: how the table of the examples was made. changefeed.toml: a topic for each table."""
+    orders = {"commit_ts": 1, "db": "shop", "query": "CREATE TABLE orders (id BIGINT PRIMARY KEY, price DECIMAL(12,2))"}
+    (place.folder / "shop.ddl").write_text(json.dumps(orders) + "\n", encoding="utf-8")
+    topics = "[sink]\ndispatchers = [{matcher = ['*.*'], topic = 'tidb_{schema}_{table}'}]\n"
+    (place.folder / "changefeed.toml").write_text(topics, encoding="utf-8")
+
+
+def access(place: Place) -> None:
+    """acl.toml: the example of docs/registry.md."""
+    text = (ROOT / "docs" / "registry.md").read_text(encoding="utf-8")
+    example = re.search(r"```toml\n(\[roles\].*?)```", text, re.DOTALL)
+    assert example
+    (place.folder / "acl.toml").write_text(example[1], encoding="utf-8")
+
+
+NEEDS: dict[str, Callable[[Place], None]] = {
+    "files": files, "service": service, "kafka": kafka, "old": old, "postgres": postgres, "tables": tables,
+    "access": access,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -82,7 +127,13 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
     with ExitStack() as stack:
-        yield Place(tmp_path, stack, {}, lambda: request.getfixturevalue("kafka"))
+        yield Place(
+            tmp_path,
+            stack,
+            {},
+            lambda: request.getfixturevalue("kafka"),
+            lambda: request.getfixturevalue("postgres").database(),
+        )
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if any(not b.not_run for b in page.blocks)], ids=str)
@@ -102,7 +153,7 @@ def run(block: Block, place: Place, page: DocPage) -> None:
     process = subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=place.folder,
-        env=environment(PATH=path),
+        env=environment(PATH=path, BRIDGE_PORT="0"),  # 8081 may be somebody's
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,0 +1,84 @@
+"""Links of README.md and docs/ lead somewhere, and commands named in a sentence are there, with the options named."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import click
+import pytest
+import typer.main
+
+from service.cli import app
+from spark_jobs.cli import parser
+from tests.docs.pages import ROOT
+
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+_FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+_CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_NOT_A_WORD: Final = re.compile(r"[^\w\- ]")
+
+
+def prose(path: Path) -> str:
+    return _FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found: list[str] = []
+    for heading in _HEADING.findall(prose(path)):
+        name = _NOT_A_WORD.sub("", heading.lower()).replace(" ", "-")
+        found.append(f"{name}-{found.count(name)}" if name in found else name)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for link in _LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / unquote(name)).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost
+
+
+def options(words: list[str]) -> set[str] | None:
+    """The options of `python -m service …` or `python -m spark_jobs …`; None where there is no such command."""
+    module, *rest = words
+    if module == "service":
+        command: click.Command = typer.main.get_command(app)
+        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+            if rest[0] not in command.commands:
+                return None
+            command = command.commands[rest.pop(0)]
+        return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    commands = next(one for one in parser()._actions if one.choices and not one.option_strings).choices
+    assert isinstance(commands, dict)
+    if rest and not rest[0].startswith("-") and rest[0] not in commands:
+        return None
+    return {name for one in commands.values() for name in one._option_string_actions}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_sentences_are_there(page: Path) -> None:
+    lost = []
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for code in _CODE.findall(prose(page)):
+        if found := re.match(r"make ([a-z]+)\b", code):
+            lost += [code] if found[1] not in targets else []
+        elif found := re.match(r"(?:\.venv/bin/)?python -m ((?:service|spark_jobs)\b(?!\.).*)", code):
+            words = shlex.split(found[1].replace("…", ""))
+            known = options(words)
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            lost += [code] if known is None or given - known else []
+    assert not lost
