@@ -1,6 +1,7 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
 PYTHON ?=
 UV ?= uv
+WORKERS ?= 2
 VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
@@ -16,8 +17,8 @@ setup: ## make .venv from the pinned lock (PYTHON=… chooses the interpreter)
 demo: setup ## show the whole thing at work
 	$(VENV)/python -m spark_jobs demo
 
-test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest)
-	$(VENV)/pytest $(ARGS)
+test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest, WORKERS=0 for one process)
+	$(VENV)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))
