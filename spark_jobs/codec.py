@@ -116,18 +116,14 @@ def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: s
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
     """
     try:
-        return encode_events(encoder, _decoded(decoder, message), message, topic)
+        result = _decoded(decoder, message)
+        for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
+            _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
-
-
-def encode_events(encoder: Encoder, read: Result, message: Message, topic: str | None = None) -> Result:
-    """Events of one message → what is written for them, in the same Result. WireError. topic: as transcode_one."""
-    for to, events in groupby(read.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
-        _encode(encoder, list(events), message if topic is None else replace(message, topic=to), read)
-    return read
+    return result
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:
@@ -159,6 +155,13 @@ def topic_of(rule: str, event: Event) -> str:
     db, table = ("", "") if isinstance(event, Watermark) else (event.db, event.table_name)
     topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", db).replace("{table}", table))[:249]
     return {".": "_", "..": "__"}.get(topic, topic)
+
+
+def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> Result:
+    """An event → what is written for it. WireError. topic: as transcode_one."""
+    result = Result([event])
+    _encode(encoder, [event], origin if topic is None else replace(origin, topic=topic_of(topic, event)), result)
+    return result
 
 
 _NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from schemas.table import Column, Table, TableId, Value
+from schemas.table import Column, Table, Value
 from schemas.types import Kind
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -27,11 +27,6 @@ MESSAGES = (
 MAX_SPARK_PRECISION = 38
 
 
-def metric(name: str, table: TableId) -> str:
-    """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
-    return f"ticdc_bridge_{name}.{table}"
-
-
 def spark_type(column: Column) -> str:
     """Spark SQL type that holds every value of the column exactly. DECIMAL over 38 digits and temporal values: text."""
     if column.type.kind is Kind.DECIMAL:
@@ -41,25 +36,6 @@ def spark_type(column: Column) -> str:
     if column.unsigned and column.type.spark_unsigned:
         return column.type.spark_unsigned
     return column.type.spark
-
-
-def widens(old: str, new: str) -> bool:
-    """Every value of Spark type `old` is one of `new`, without a change."""
-    return old == new or (old, new) in _WIDENING or _longer(old, new)
-
-
-def _longer(old: str, new: str) -> bool:
-    """decimal(p,s) has room for the digits on both sides of the point."""
-    if not (old.startswith("decimal(") and new.startswith("decimal(")):
-        return False
-    (digits, scale), (more, finer) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
-    return scale <= finer and digits - scale <= more - finer
-
-
-_WIDENING = {
-    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
-    ("smallint", "int"), ("smallint", "bigint"),
-}  # fmt: skip
 
 
 def row_type(table: Table) -> str:
