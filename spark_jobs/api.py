@@ -16,10 +16,11 @@ from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, metric, row_type, typed_row
+from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.plans import metric
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:

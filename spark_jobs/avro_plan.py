@@ -24,7 +24,8 @@ from schemas.wire.framing import frame
 from spark_jobs.avro_read import HeaderPlan, Missing
 from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, metric, row_type, spark_type, widens
+from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type
+from spark_jobs.plans import metric, widens
 from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from schemas.table import Table
 from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, Shape, shapes
-from spark_jobs.columns import metric, python_value, row_type, spark_type
+from spark_jobs.columns import python_value, row_type, spark_type
+from spark_jobs.plans import metric
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -182,24 +182,19 @@ def transcode_one(
     """
     try:
         read = _decoded(decoder, message)
-        if not marked:
-            return encode_events(encoder, read, message, topic)
-        for number, event in enumerate(read.events):
-            before = len(read.out)
-            _encode(encoder, [event], _bound_for(topic, event, message), read)
-            if len(read.out) > before:
-                read.marks.append(mark(event, message, number, len(read.out) - before))
-        return read
+        if marked:
+            for number, event in enumerate(read.events):
+                before = len(read.out)
+                _encode(encoder, [event], _bound_for(topic, event, message), read)
+                if len(read.out) > before:
+                    read.marks.append(mark(event, message, number, len(read.out) - before))
+            return read
+        for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
+            _encode(encoder, list(events), to, read)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
-
-
-def encode_events(encoder: Encoder, read: Result, message: Message, topic: str | None = None) -> Result:
-    """Events of one message → what is written for them, in the same Result. WireError. topic: as transcode_one."""
-    for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
-        _encode(encoder, list(events), to, read)
     return read
 
 
@@ -237,6 +232,13 @@ def topic_of(rule: str, event: Event) -> str:
     db, table = ("", "") if isinstance(event, Watermark) else (event.db, event.table_name)
     topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", db).replace("{table}", table))[:249]
     return {".": "_", "..": "__"}.get(topic, topic)
+
+
+def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> Result:
+    """An event → what is written for it. WireError. topic: as transcode_one."""
+    result = Result([event])
+    _encode(encoder, [event], _bound_for(topic, event, origin), result)
+    return result
 
 
 _NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.publish.spark import MAX_SPARK_PRECISION, quoted, row_type, spark_type
-from schemas.table import Column, Table, TableId, Value
+from schemas.table import Column, Table, Value
 from schemas.types import Kind
 
 __all__ = [
@@ -17,13 +17,11 @@ __all__ = [
     "MESSAGES",
     "SOURCE",
     "arrow_schema",
-    "metric",
     "python_value",
     "quoted",
     "row_type",
     "spark_type",
     "typed_row",
-    "widens",
 ]
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -40,30 +38,6 @@ MESSAGES = (
     "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
     f" headers {_HEADERS}, error struct<code:string,detail:string>"
 )
-
-
-def metric(name: str, table: TableId) -> str:
-    """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
-    return f"ticdc_bridge_{name}.{table}"
-
-
-def widens(old: str, new: str) -> bool:
-    """Every value of Spark type `old` is one of `new`, without a change."""
-    return old == new or (old, new) in _WIDENING or _longer(old, new)
-
-
-def _longer(old: str, new: str) -> bool:
-    """decimal(p,s) has room for the digits on both sides of the point."""
-    if not (old.startswith("decimal(") and new.startswith("decimal(")):
-        return False
-    (digits, scale), (more, finer) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
-    return scale <= finer and digits - scale <= more - finer
-
-
-_WIDENING = {
-    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
-    ("smallint", "int"), ("smallint", "bigint"),
-}  # fmt: skip
 
 
 def typed_row(side: str, table: Table) -> str:

@@ -20,7 +20,7 @@ from schemas.table import Column, Table, TableId, Value
 from schemas.types import Kind
 from schemas.wire.avro_record import compile_record
 from schemas.wire.base import Encoder
-from spark_jobs.codec import Result, Side, encode_events
+from spark_jobs.codec import Result, Side, encode_event
 from spark_jobs.workers import Batches, message_rows
 
 _HEX, _END = '{"hex":"', '"}'
@@ -60,7 +60,7 @@ class EncodeBatches:
             return
         try:
             event = _event(found, tables, self.read.options.time_zone)
-            yield from message_rows(encode_events(encoder, Result([event]), origin, self.topic), origin)
+            yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
             yield from message_rows(Result(error=broken), origin)
 

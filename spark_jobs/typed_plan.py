@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from schemas.table import TableId
 from spark_jobs.codec import Side
-from spark_jobs.columns import arrow_schema, metric
+from spark_jobs.columns import arrow_schema
+from spark_jobs.plans import metric
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
 if TYPE_CHECKING:

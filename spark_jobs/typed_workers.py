@@ -20,10 +20,11 @@ from schemas.ports import TableSource
 from schemas.table import Column, Table, TableId, TableVersion
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Result, Side, decode_one
-from spark_jobs.columns import SOURCE, python_value, quoted, row_type, spark_type, widens
+from spark_jobs.columns import SOURCE, python_value, quoted, row_type, spark_type
 from spark_jobs.craft_arrow import ArrowDecoder, arrow_type
 from spark_jobs.json_arrow import ArrowJsonDecoder
 from spark_jobs.messages import message_of_row
+from spark_jobs.plans import widens
 from spark_jobs.workers import Batches, change_row, source_of
 
 pa: Any = pyarrow  # the stubs know less than the library
