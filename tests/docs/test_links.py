@@ -6,10 +6,9 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
-import click
 import pytest
 import typer.main
 
@@ -56,16 +55,16 @@ def options(words: list[str]) -> set[str] | None:
     """The options of `python -m service …` or `python -m spark_jobs …`; None where there is no such command."""
     module, *rest = words
     if module == "service":
-        command: click.Command = typer.main.get_command(app)
-        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-            if rest[0] not in command.commands:
+        command: Any = typer.main.get_command(app)
+        while rest and not rest[0].startswith("-") and (below := getattr(command, "commands", None)):
+            if rest[0] not in below:
                 return None
-            command = command.commands[rest.pop(0)]
+            command = below[rest.pop(0)]
         return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
     commands = next(one for one in parser()._actions if one.choices and not one.option_strings).choices
     assert isinstance(commands, dict)
-    if rest and not rest[0].startswith("-") and rest[0] not in commands:
-        return None
+    if rest and not rest[0].startswith("-") and not rest[0].isupper() and rest[0] not in commands:
+        return None  # JOB stands for any
     return {name for one in commands.values() for name in one._option_string_actions}
 
 
