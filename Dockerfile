@@ -26,12 +26,12 @@ COPY requirements/spark.txt requirements/spark.txt
 RUN /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: -r requirements/build.txt \
  && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --no-deps --no-build-isolation \
         --only-binary :all: --no-binary pyspark -r requirements/spark.txt
-# Spark's Avro and Kafka jars, checked against the pinned sha256; and the kernels' machine code.
+# Spark's Avro, Kafka and Delta jars, checked against the pinned sha256; and the kernels' machine code.
 COPY schemas /opt/ticdc-bridge/schemas
 COPY spark_jobs /opt/ticdc-bridge/spark_jobs
 ENV PYTHONPATH=/opt/ticdc-bridge \
     BRIDGE_CACHE=/opt/cache
-RUN /opt/venv/bin/python -m spark_jobs.jars spark
+RUN /opt/venv/bin/python -m spark_jobs.jars spark delta
 
 FROM base AS spark
 COPY --from=spark-packages /opt/venv /opt/venv

@@ -1,11 +1,12 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
 PYTHON ?=
 UV ?= uv
+WORKERS ?= 2
 VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz soak check audit format lock docs bench clean
+.PHONY: help setup demo test fuzz soak zip check audit format lock docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
@@ -16,14 +17,17 @@ setup: ## make .venv from the pinned lock (PYTHON=… chooses the interpreter)
 demo: setup ## show the whole thing at work
 	$(VENV)/python -m spark_jobs demo
 
-test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest)
-	$(VENV)/pytest $(ARGS)
+test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest, WORKERS=0 for one process)
+	$(VENV)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))
 
-soak: setup ## kill and restart the service and its database under load for long: 500 rounds (BRIDGE_SOAK=… for others)
-	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py $(ARGS)
+soak: setup ## kill and restart service, database and jobs under load for long: 500 rounds of the service (BRIDGE_SOAK=… for others), 20 of a job
+	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py tests/survival tests/e2e/test_kills.py $(ARGS)
+
+zip: setup ## dist/ticdc_bridge.zip and dist/bridge.py, for spark-submit
+	$(VENV)/python -m spark_jobs package --dir dist
 
 check: setup ## formatting, lint, types, import rules
 	$(VENV)/ruff format --check .

@@ -10,7 +10,19 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import craft, ddl, history, hostile, json_formats, registry, registry_postgres, rows, sizes, spark_avro
+from benchmarks import (
+    craft,
+    ddl,
+    history,
+    hostile,
+    json_formats,
+    registry,
+    registry_postgres,
+    rows,
+    sizes,
+    spark_avro,
+    spark_formats,
+)
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -23,6 +35,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "spark-avro-wide",
         "Spark: the same for a table of 20 columns, one of nearly every type",
         partial(spark_avro.run, rows.wide()),
+    ),
+    *(
+        Benchmark(f"spark-{name}", f"Spark: {name} to typed change events", partial(spark_formats.run, name))
+        for name in ("craft", "open", "debezium")
     ),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
@@ -58,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     by_name = {b.name: b for b in BENCHMARKS}
+    if "spark" in asked.names:  # all of them
+        others = [n for n in asked.names if n != "spark"]
+        asked.names = [*others, *(n for n in by_name if n.startswith("spark-") and n not in others)]
     for name in asked.names:
         if name not in by_name:
             parser.error(f"no benchmark {name!r}; there are: {', '.join(by_name)}")

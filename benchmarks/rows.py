@@ -158,17 +158,24 @@ def messages(source: Source, numbers: range) -> Iterator[Made]:
         yield Made(event, encoder.encode(event, origin)[0])
 
 
-def write_parquet(source: Source, rows: int, folder: Path) -> Path:
-    """A folder with a Parquet file per partition, with the columns of Spark's Kafka source; kept if it is there."""
+def kafka_schema() -> Any:
+    """Arrow schema of the columns of Spark's Kafka source, headers left out."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    schema: Any = pa.schema(
+    return pa.schema(
         [
             ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
             ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
         ]  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def write_parquet(source: Source, rows: int, folder: Path) -> Path:
+    """A folder with a Parquet file per partition, with the columns of Spark's Kafka source; kept if it is there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = kafka_schema()
     target = folder / f"{source.name}-{rows}-{crc32(Path(__file__).read_bytes()):08x}"  # another generator, other rows
     if target.exists():
         return target

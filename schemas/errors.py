@@ -146,6 +146,8 @@ _ROWS = (
     ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
     ErrorRow("UNKNOWN_FORMAT", 422, 0, "the format can't be told: {details}"),
     ErrorRow("BAD_LINE", 422, 0, "{where}: not a line of a message file: {details}"),
+    ErrorRow("NOT_DECODED", 422, 0, "the message could not be decoded before: {details}"),
+    ErrorRow("TOO_MANY_ATTEMPTS", 422, 0, "{details}"),
     # ---- values that can't be written
     ErrorRow("LOSSY_VALUE", 422, 0, "column {column}: {details}"),
     ErrorRow("INVALID_VALUE", 422, 0, "column {column}: {details}"),
@@ -158,6 +160,7 @@ _ROWS = (
     ErrorRow("KEY_ONLY_ROW", 422, 0, "{table}: {details}"),
     # ---- usage and start
     ErrorRow("USAGE", 400, 0, "{details}"),
+    ErrorRow("STOPPED", 422, 0, "stopped at {where}: {details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),
     ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
     ErrorRow("KAFKA_UNREACHABLE", 503, 0, "Kafka at {servers}: {details}"),

@@ -10,8 +10,9 @@ Sources: pingcap/ticdc `pkg/sink/codec/avro/arvo.go` (columnToAvroSchema), `pkg/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Any
 
 
 class Kind(Enum):
@@ -58,6 +59,16 @@ class TidbType:
     semantic: str = ""
     bits: int = 0
     spark_unsigned: str = ""
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Types are compared by identity: what was pickled into a worker is the row of its own table again."""
+        return _row, tuple(getattr(self, f.name) for f in fields(self))
+
+
+def _row(*parts: Any) -> TidbType:
+    made = TidbType(*parts)
+    known = BY_NAME.get(made.name)
+    return known if known == made else made
 
 
 _S = "io.debezium."

@@ -19,6 +19,7 @@ from service.api import (
     errors,
     health,
     history,
+    lineage,
     metrics,
     mode,
     openapi,
@@ -45,7 +46,20 @@ from service.ui import site
 
 ROUTERS = tuple(
     part.router
-    for part in (subjects, schemas, root, compatibility, config, mode, contexts, health, metrics, history, dry_run)
+    for part in (
+        subjects,
+        schemas,
+        root,
+        compatibility,
+        config,
+        mode,
+        contexts,
+        health,
+        metrics,
+        history,
+        dry_run,
+        lineage,
+    )
 )
 
 

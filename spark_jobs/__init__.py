@@ -1,7 +1,7 @@
 """Spark jobs that decode, encode and check TiCDC's message formats.
 
-`from spark_jobs import decode, transcode` is the Spark API. Importing the package starts no JVM and no Spark session,
-and loads neither pyspark nor pyarrow: workers and the command line import it too.
+`from spark_jobs import decode, encode, transcode` is the Spark API. Importing the package starts no JVM and no Spark
+session, and loads neither pyspark nor pyarrow: workers and the command line import it too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_jobs.api import decode, transcode
+    from spark_jobs.api import decode, encode, transcode
 
-__all__ = ["decode", "transcode"]
+__all__ = ["decode", "encode", "transcode"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The Spark API: `decode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
+"""The Spark API: `decode`, `encode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
 
 `messages` is any DataFrame with `key` and `value` in binary, and optionally topic, partition, offset, timestamp and
 headers: what Spark's Kafka source yields.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.errors import SetupError
 from schemas.options import Options
+from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
@@ -19,11 +20,17 @@ from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.plans import metric
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+Missing = Literal["null", "default"]
+CHANGE_COLUMNS = (
+    "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
+    "source", "error",
+)  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
 _TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
 
@@ -34,33 +41,39 @@ def decode(
     format: str,
     registry: str | None = None,
     schemas: Schemas | str | None = None,
-    ddl: str | None = None,
+    ddl: str | TableSource | None = None,
     table: str | None = None,
     time_zone: str = "UTC",
     check: Literal["exact", "header"] = "exact",
+    missing: Missing = "null",
 ) -> DataFrame:
     """Messages → change events (spark_jobs.columns.CHANGES).
 
-    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (as --ddl).
+    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
+    it, or a TableSource).
     table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
-    metric `ticdc_bridge_other_tables`); without it they are map<string,string> in plain form. time_zone: of TIMESTAMP
-    text, as an annotation: values are not converted. check: with "header" Avro rows are checked as far as Spark does
-    (id, and whether the fields can be read); "exact" gives the events of the in-process decoder.
+    metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
+    time_zone: of TIMESTAMP text, as an annotation: values are not converted.
+    check: with "header" Avro rows are checked as far as Spark does (id, and whether the fields can be read); "exact"
+    gives the events of the in-process decoder.
+    missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
     side = Side(
         format_named(format).name,
         _schemas(format, registry, schemas),
         Options.of({}, time_zone=time_zone, on_lossy="flag"),
-        Definitions.read(Path(ddl)) if ddl else None,
+        _tables(ddl),
     )
     if check not in ("exact", "header"):
         raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
+    if missing not in ("null", "default"):
+        raise SetupError("USAGE", details=f"missing={missing!r}: choose null or default")
     check_any_order(side)
     frame = kafka_columns(messages)
     if table is None:
         return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return _typed(frame, side, table_id(table), check)
+    return _typed(frame, side, table_id(table), check, missing)
 
 
 def transcode(
@@ -72,7 +85,7 @@ def transcode(
     schemas: Schemas | str | None = None,
     to_registry: str | None = None,
     to_schemas: Schemas | str | None = None,
-    ddl: str | None = None,
+    ddl: str | TableSource | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
@@ -90,11 +103,42 @@ def transcode(
         format_named(from_format).name,
         read_schemas,
         Options.of({}, time_zone=time_zone),
-        Definitions.read(Path(ddl)) if ddl else None,
+        _tables(ddl),
     )
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+
+
+def encode(
+    changes: DataFrame,
+    *,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | str | None = None,
+    from_registry: str | None = None,
+    from_schemas: Schemas | str | None = None,
+    ddl: str | TableSource | None = None,
+    time_zone: str = "UTC",
+    options: Mapping[str, Any] = _NO_OPTIONS,
+    topic: str | None = None,
+) -> DataFrame:
+    """Change events, as `decode` gives them (rows as maps or structs) → messages (spark_jobs.columns.MESSAGES).
+
+    The columns' types come from `ddl`, else from the Avro schema that an event's schema_id names in `from_registry` or
+    `from_schemas` (default: the side written). time_zone: of the TIMESTAMP text in the events. options, topic: as
+    `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
+    taken for one that carries nothing but its key.
+    """
+    from spark_jobs.encode_batches import EncodeBatches
+
+    write_schemas = _schemas(format, registry, schemas)
+    given = from_registry is not None or from_schemas is not None
+    read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
+    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl))
+    write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
+    return changes.select(*wanted).mapInArrow(EncodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -123,6 +167,11 @@ def table_id(text: str) -> TableId:
     return TableId(db, name)
 
 
+def _tables(ddl: str | TableSource | None) -> TableSource | None:
+    """Table definitions: a file as --ddl takes it, or a source of them."""
+    return Definitions.read(Path(ddl)) if isinstance(ddl, str) else ddl
+
+
 def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -> Schemas:
     if isinstance(schemas, str):
         return FileSchemas.read(Path(schemas))
@@ -136,13 +185,18 @@ def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -
     return HttpSchemas(registry).check()
 
 
-def _typed(frame: DataFrame, side: Side, id_: TableId, check: str) -> DataFrame:
+def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, missing: Missing) -> DataFrame:
     from spark_jobs.avro_plan import AvroPlan
+    from spark_jobs.typed_plan import typed_decode
 
-    if side.format == "avro" and side.tables is None and not frame.isStreaming:
-        plan = AvroPlan.of(side, id_, exact=check == "exact")
+    if side.format == "avro" and side.tables is None:
+        # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
+        plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
             return plan.decode(frame)
+    found = typed_decode(frame, side, id_, missing)
+    if found is not None:
+        return found
     table = _newest_table(side, id_)
     events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return typed_changes(events, table)
@@ -154,7 +208,7 @@ def typed_changes(events: DataFrame, table: Table) -> DataFrame:
 
     of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
-    counted = events.observe("ticdc_bridge_other_tables", F.count(F.when(~ours, 1)).alias("rows"))
+    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
     columns = [
         F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)
         for name in events.columns
@@ -168,7 +222,7 @@ def _newest_table(side: Side, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from spark_jobs.avro_plan import value_schemas
+    from spark_jobs.avro_schemas import value_schemas
 
     found = value_schemas(side.schemas, id_)
     if not found:

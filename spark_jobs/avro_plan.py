@@ -9,78 +9,29 @@ Spark's own failures are checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import WireError
-from schemas.names import sanitise_name
 from schemas.publish.avro import BEFORE
 from schemas.table import Column as TableColumn
 from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.values import bit_size
-from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.framing import frame
+from spark_jobs.avro_read import HeaderPlan, Missing
+from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
 from spark_jobs.codec import Side
 from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type
-from spark_jobs.lookup import Registered, Schemas
+from spark_jobs.plans import metric, widens
 from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _TWO_64 = Decimal(1 << 64)
-_ERROR = "struct<code:string,detail:string>"
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSchema:
-    """A registered version of a table's key or value schema, compiled."""
-
-    entry: Registered
-    record: Record
-
-    @property
-    def header(self) -> bytes:
-        return frame(self.entry.id, b"")
-
-
-def value_schemas(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
-    """All registered value schemas of a table, oldest first."""
-    return [w for w in _of_table(schemas.all(), id_) if w.entry.subject.endswith("-value")]
-
-
-def _of_table(entries: Iterable[Registered], id_: TableId) -> list[WriterSchema]:
-    name = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
-    found = []
-    for entry in entries:
-        try:
-            described = json.loads(entry.schema)
-            if not isinstance(described, dict) or described.get("name") != name.table:
-                continue
-            if str(described.get("namespace", "")).rpartition(".")[2] == name.db:
-                found.append(WriterSchema(entry, compile_record(entry.schema, f"schema id {entry.id}")))
-        except (ValueError, WireError):
-            continue  # somebody else's schema: not of a TiDB table
-    return sorted(found, key=lambda w: (w.entry.subject, w.entry.version))
-
-
-def spark_schema(text: str) -> str:
-    """Schema text as Spark can read it: a decimal beyond 38 digits loses its logical type and comes as bytes."""
-    return json.dumps(_readable(json.loads(text)))
-
-
-def _readable(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_readable(n) for n in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("logicalType") == "decimal" and node.get("precision", 0) > MAX_SPARK_PRECISION:
-        node = {k: v for k, v in node.items() if k not in ("logicalType", "precision", "scale")}
-    return {k: v if k == "default" else _readable(v) for k, v in node.items()}
 
 
 @dataclass(frozen=True)
@@ -92,19 +43,20 @@ class AvroPlan:
     values: tuple[WriterSchema, ...]
     others: tuple[bytes, ...]
     exact: bool
+    missing: Missing = "null"
 
     @classmethod
-    def of(cls, side: Side, id_: TableId, *, exact: bool) -> AvroPlan | None:
+    def of(cls, side: Side, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
         entries = list(side.schemas.all())  # a request per version: asked for once
-        ours = _of_table(entries, id_)
+        ours = of_table(entries, id_)
         values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
         if not values or not _one_shape(values):
             return None
         ids = {w.entry.id for w in ours}
         others = tuple({frame(e.id, b"") for e in entries if e.id not in ids})
         keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
-        return cls(side, _once(keys), _once(values), others, exact)
+        return cls(side, once(keys), once(values), others, exact, missing)
 
     @property
     def table(self) -> Table:
@@ -116,23 +68,27 @@ class AvroPlan:
         """Messages with Kafka's columns → change events with before and after as structs."""
         from pyspark.sql import functions as F
 
+        if not self.exact:
+            return HeaderPlan(self.table, self.keys, self.values, self.others, self.missing).decode(frame_)
+
         header = F.substring(F.coalesce("value", "key"), 1, 5)
         theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
         counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
-        counted = counted.observe("ticdc_bridge_other_tables", F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+        counted = counted.observe(
+            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+        )
         read = counted.where(~F.col("_theirs")).select(
             "*",
             *(_decoded("value", w).alias(f"_v{n}") for n, w in enumerate(self.values)),
             *(_decoded("key", w).alias(f"_k{n}") for n, w in enumerate(self.keys)),
         )
         checked = read.withColumn("_ok", self._ok())
-        if not self.exact:
-            told = self._told_by_spark(header)
-            return checked.withColumn("_told", told).select(*self._columns(_HEADER_TOLD))
         rescued = checked.withColumn("_told", self._told_by_the_codec())
         late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
         counted = rescued.withColumn("_late", late)
-        counted = counted.observe("ticdc_bridge_late_tables", F.count(F.when(F.col("_late"), 1)).alias("rows"))
+        counted = counted.observe(
+            metric("late_tables", self.table.id), F.count(F.when(F.col("_late"), 1)).alias("rows")
+        )
         return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD))
 
     def _told_by_the_codec(self) -> Column:
@@ -146,22 +102,6 @@ class AvroPlan:
         topic = F.when(~F.col("_ok"), F.coalesce("topic", F.lit("")))
         told: Column = arrow_udf(rescuer, kind)(*bad, topic)  # type: ignore[call-overload]
         return told
-
-    def _told_by_spark(self, header: Column) -> Column:
-        """Why a message is refused, as far as its header tells: no Python is started for it."""
-        from pyspark.sql import functions as F
-
-        known = [w.header for w in (*self.values, *self.keys)]
-        rules = (
-            (header.isNull(), "EMPTY_RECORD", "key and value are null"),
-            ((F.length(header) < 5) | (F.substring(header, 1, 1) != F.lit(b"\0")), "NOT_FRAMED", "no Confluent header"),
-            (~header.isin(*[F.lit(h) for h in known]), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
-            (F.lit(True), "MALFORMED", 'Spark can\'t read the record; check="exact" says why'),
-        )
-        told = F.lit(None).cast(_ERROR)
-        for condition, code, detail in reversed(rules):
-            told = F.when(condition, F.struct(F.lit(code).alias("code"), F.lit(detail).alias("detail"))).otherwise(told)
-        return F.when(~F.col("_ok"), told)
 
     # ---- is the message what it should be
     def _ok(self) -> Column:
@@ -185,11 +125,9 @@ class AvroPlan:
             if not isinstance(kind, list):
                 there &= F.col(name)[field].isNotNull()
         for column in writer.record.columns:
-            rule = _RULES.get((column.type.kind, _primitive(types[column.name]))) if self.exact else None
+            rule = _RULES.get((column.type.kind, _primitive(types[column.name])))
             if rule is not None:
                 there &= F.coalesce(rule(F.col(name)[column.name], column), F.lit(True))
-        if not self.exact:
-            return there
         again = avro.to_avro(F.col(name), spark_schema(writer.entry.schema))
         return F.when(there, again == F.substring(side, 6, 1 << 30)).otherwise(F.lit(False))
 
@@ -274,7 +212,6 @@ class AvroPlan:
 
 
 # What is taken from `_told` where Spark's own reading is not right.
-_HEADER_TOLD: frozenset[str] = frozenset()
 _CODEC_TOLD = frozenset(
     ("kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query")
 )
@@ -351,11 +288,6 @@ _RULES: dict[tuple[Kind, str], Callable[[Column, TableColumn], Column]] = {
 }
 
 
-def _once(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
-    """Each id once; the newest version last."""
-    return tuple({w.entry.id: w for w in writers}.values())
-
-
 def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
     """True when every version's columns can be cast to the newest's without a loss, in types that Spark holds."""
     newest = {c.name: c for c in values[-1].record.columns}
@@ -365,8 +297,7 @@ def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
     for writer in values:
         for column in writer.record.columns:
             other = newest.get(column.name)
-            types = spark_type(column), spark_type(other) if other else ""
-            if other is not None and types[0] != types[1] and types not in _WIDENING:
+            if other is not None and not widens(spark_type(column), spark_type(other)):
                 return False
     return True
 
@@ -374,9 +305,3 @@ def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
 def _too_wide(column: TableColumn) -> bool:
     """DECIMAL over 38 digits in precise mode is bytes to Spark: its text takes our own decoder."""
     return column.type.kind is Kind.DECIMAL and column.length is not None and column.length > MAX_SPARK_PRECISION
-
-
-_WIDENING = {
-    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
-    ("smallint", "int"), ("smallint", "bigint"),
-}  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
 from schemas import checksum
 from schemas.errors import SetupError, WireError
-from schemas.event import MAX_TSO, Bootstrap, Event, Message, RowChange, Watermark
+from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
@@ -17,14 +18,19 @@ from schemas.wire import format_named
 from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
 from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.lookup import Schemas
+from spark_jobs.subjects import Strategy, under
 from spark_jobs.summary import kind_of
+
+PLAIN = "plain"
+"""The format of change events as lines: what `encode` reads."""
 
 
 @dataclass(frozen=True)
 class Side:
     """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
 
-    verify_checksum: rows that come with a row checksum are compared with it.
+    verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
+    are registered under.
     """
 
     format: str
@@ -34,9 +40,10 @@ class Side:
     claims: ClaimFolder | None = None
     verify_checksum: bool = False
     learn: bool = False
+    strategy: Strategy = "topic"
 
     def context(self) -> Context:
-        return Context(self.schemas, self.tables, self.options, self.claims)
+        return Context(under(self.schemas, self.strategy), self.tables, self.options, self.claims)
 
     def decoder(self) -> Decoder:
         return format_named(self.format).decoder(self.context())
@@ -55,12 +62,59 @@ def check_any_order(side: Side) -> None:
         raise SetupError("USAGE", details=details)
 
 
+_DELETE, _ROW, _DDL, _WATERMARK = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a stage after the codec needs of an event: its place in time, and what tells it from others.
+
+    rank: the order at one commit_ts (a delete, other rows, DDL, a watermark). id: of a row, b"" where it has none.
+    count: how many messages (or lines) were written for it.
+    """
+
+    commit_ts: int | None
+    rank: int
+    id: bytes
+    count: int = 1
+
+    @property
+    def is_row(self) -> bool:
+        return self.rank <= _ROW
+
+
+def mark(event: Event, origin: Message, number: int, count: int = 1) -> Mark:
+    """The mark of an event, the `number`th of its message."""
+    if isinstance(event, RowChange):
+        rank = _DELETE if event.op == "d" else _ROW
+        return Mark(event.commit_ts, rank, identity(event, origin, number), count)
+    return Mark(event.commit_ts, _DDL if isinstance(event, DdlEvent) else _WATERMARK, b"", count)
+
+
+def identity(event: RowChange, origin: Message, number: int) -> bytes:
+    """What a change is known by, hashed: (db, table, key, commit_ts, op).
+
+    Without a key or a commit_ts: topic, partition, offset and number in the message; b"" where these are not known.
+    """
+    row = (event.before if event.op == "d" else event.after) or {}
+    parts: tuple[Any, ...]
+    if event.key and event.commit_ts is not None and all(name in row for name in event.key):
+        values = tuple(row[name] for name in event.key)
+        parts = (event.db, event.table_name, event.key, values, event.commit_ts, event.op)
+    elif origin.offset is None:
+        return b""
+    else:
+        parts = (origin.topic, origin.partition, origin.offset, number)
+    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+
+
 @dataclass(slots=True)
 class Result:
     """What became of one message: its events, what was written for them, and the error if it failed.
 
     A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
     checksums: what came of each row's check, where that was asked for. notes: what people should read of it.
+    marks: of the events written, in the order of `out` (decode: of `events`), where they were asked for.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -69,12 +123,20 @@ class Result:
     checksums: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: WireError | None = None
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def resolved(self) -> int | None:
+        """The newest watermark among the events."""
+        return max((e.commit_ts for e in self.events if isinstance(e, Watermark)), default=None)
 
 
-def decode_one(decoder: Decoder, message: Message, verify_checksum: bool = False) -> Result:
+def decode_one(decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False) -> Result:
     """Message → its events, or the error."""
     try:
         result = _decoded(decoder, message)
+        if marked:
+            result.marks = [mark(event, message, n) for n, event in enumerate(result.events)]
         if verify_checksum:
             _verify(result, message)
         return result
@@ -110,20 +172,35 @@ def _decoded(decoder: Decoder, message: Message) -> Result:
     return Result(events) if events else Result(skipped=["tombstone" if message.value is None else "empty"])
 
 
-def transcode_one(decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None) -> Result:
+def transcode_one(
+    decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None, marked: bool = False
+) -> Result:
     """Message → messages of the other format or the error.
 
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
+    marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     """
     try:
-        result = _decoded(decoder, message)
-        for to, events in groupby(result.events, lambda e: message.topic if topic is None else topic_of(topic, e)):
-            _encode(encoder, list(events), message if topic is None else replace(message, topic=to), result)
+        read = _decoded(decoder, message)
+        if marked:
+            for number, event in enumerate(read.events):
+                before = len(read.out)
+                _encode(encoder, [event], _bound_for(topic, event, message), read)
+                if len(read.out) > before:
+                    read.marks.append(mark(event, message, number, len(read.out) - before))
+            return read
+        for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
+            _encode(encoder, list(events), to, read)
     except WireError as error:
         return Result(error=error)
     except RecursionError:
         return Result(error=_too_deep())
-    return result
+    return read
+
+
+def _bound_for(topic: str | None, event: Event, message: Message) -> Message:
+    """The message that an event is from, with the topic that what is written goes to."""
+    return message if topic is None else replace(message, topic=topic_of(topic, event))
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:
@@ -155,6 +232,13 @@ def topic_of(rule: str, event: Event) -> str:
     db, table = ("", "") if isinstance(event, Watermark) else (event.db, event.table_name)
     topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", db).replace("{table}", table))[:249]
     return {".": "_", "..": "__"}.get(topic, topic)
+
+
+def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> Result:
+    """An event → what is written for it. WireError. topic: as transcode_one."""
+    result = Result([event])
+    _encode(encoder, [event], _bound_for(topic, event, origin), result)
+    return result
 
 
 _NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")

@@ -15,8 +15,7 @@ REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.orig
 def dead_letter(error: WireError, origin: Message) -> Message:
     """The message with reason, detail, origin (topic/partition/offset) and attempt added to its headers."""
     kept = tuple(h for h in origin.headers if not h[0].startswith("bridge."))
-    tries = next((v for k, v in origin.headers if k == ATTEMPT and v), b"0")
-    attempt = int(tries) + 1 if tries.isdigit() and len(tries) < 10 else 1
+    attempt = attempts(origin) + 1
     where = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
     told = ((REASON, error.code), (DETAIL, error.detail[:1000]), (ORIGIN, where), (ATTEMPT, str(attempt)))
     headers = tuple((name, text.encode("utf-8", "replace")) for name, text in told)
@@ -26,3 +25,9 @@ def dead_letter(error: WireError, origin: Message) -> Message:
 def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:
     """A dead letter as a line of a message file, with code and detail readable too."""
     return {**message_line(dead_letter(error, origin)), "code": error.code, "detail": error.detail}
+
+
+def attempts(message: Message) -> int:
+    """How often a message has failed, by its header; 0 without one."""
+    tries = next((v for k, v in reversed(message.headers) if k == ATTEMPT and v), b"0")
+    return int(tries) if tries.isdigit() and len(tries) < 10 else 0

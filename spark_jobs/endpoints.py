@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.plain import json_line
+from schemas.plain_read import one_message, plain_message, told_error
 from spark_jobs.dead_letter import dead_letter, dead_letter_line
-from spark_jobs.messages import LineWriter, message_line, part_of, read_messages
+from spark_jobs.messages import MAX_LINE, LineWriter, message_line, part_of, read_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +32,87 @@ class KafkaClient:
         return client_settings(self.servers, self.config_file)
 
 
-def topic_of(place: str) -> str | None:
-    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty."""
+def topic_of(place: str, empty: bool = False) -> str | None:
+    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be."""
     if not place.startswith("kafka:"):
         return None
     topic = place.removeprefix("kafka:")
-    if not topic:
+    if not topic and not empty:
         raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
     return topic
 
 
+def delta_of(place: str) -> str | None:
+    """PATH of `delta:PATH`, None for anything else. SetupError USAGE when it is empty."""
+    if not place.startswith("delta:"):
+        return None
+    if place == "delta:":
+        raise SetupError("USAGE", details="delta:PATH: the path is missing")
+    return place.removeprefix("delta:")
+
+
 def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
-    """The messages of FILE, `-` (standard input) or kafka:TOPIC, in order."""
+    """The messages of FILE, a stream's folder, `-` (standard input) or kafka:TOPIC, in order."""
     topic = topic_of(place)
     if topic is None:
-        return read_messages(Path("/dev/stdin" if place == "-" else place))
+        path = Path("/dev/stdin" if place == "-" else place)
+        # A folder is what a stream wrote: a file a micro-batch, by number.
+        files = sorted(path.glob("[0-9]" * 12 + ".jsonl"))
+        return chain.from_iterable(map(read_messages, files or [path]))
     from spark_jobs.kafka import read_topic
 
     return iter(read_topic(topic, kafka.settings(), kafka.from_offset))
+
+
+def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+    """The plain-form lines of FILE, `-` or kafka:TOPIC as messages (schemas.plain_read), in order.
+
+    An error line gives its error and the message that failed; a line that is none, its error and the line.
+    """
+    lines: Iterator[tuple[bytes, Message | None]]
+    if topic_of(place) is not None:
+        lines = ((m.value or b"", m) for m in source(place, kafka) if isinstance(m, Message))
+    else:
+        # Not from Parquet: there {"hex":"00"} as a text and the bytes that it stands for look the same.
+        lines = ((line, None) for line in _lines(Path("/dev/stdin" if place == "-" else place)))
+    rows: list[Message] = []
+    for line, origin in lines:
+        item = plain_item(line, origin)
+        if rows and not (isinstance(item, Message) and one_message(rows[0], item) and len(rows) < _MOST_ROWS):
+            yield _together(rows)
+            rows.clear()
+        if isinstance(item, Message):
+            rows.append(item)
+        else:
+            yield item
+    if rows:
+        yield _together(rows)
+
+
+_MOST_ROWS = 10_000
+
+
+def _together(rows: list[Message]) -> Message:
+    """Lines that one message gave, as one message: formats with batches write them together again."""
+    return rows[0] if len(rows) == 1 else replace(rows[0], value=b"\n".join(m.value or b"" for m in rows))
+
+
+def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[WireError, Message]:
+    """A plain-form line → its message, or what failed and the message it is told of."""
+    try:
+        return told_error(line) or plain_message(line, origin)
+    except WireError as error:
+        return error, origin or Message(None, line)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            for line in iter(lambda: file.readline(MAX_LINE), b""):
+                if line.strip():
+                    yield line.rstrip(b"\r\n")
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
 
 
 class Sink(Protocol):
@@ -60,7 +125,7 @@ class Sink(Protocol):
     def abandon(self) -> None: ...
 
 
-class _Lines:
+class _MessageLines:
     def __init__(self, target: Path | Any) -> None:
         self._lines = LineWriter(target)
         self.close, self.abandon = self._lines.close, self._lines.abandon
@@ -69,20 +134,24 @@ class _Lines:
         self._lines.write(message_line(message))
 
 
-def message_sink(place: str, kafka: KafkaClient) -> Sink:
-    """A writer of messages to FILE, FILE.parquet, `-` or kafka:TOPIC."""
-    topic = topic_of(place)
+def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
+    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).
+
+    rule: the topics were named by it, and go before `place`'s.
+    """
+    topic = topic_of(place, empty=True)
     if topic is not None:
         from spark_jobs.kafka import TopicWriter
 
-        return TopicWriter(topic, kafka.settings())
+        return TopicWriter(None if rule else topic or None, kafka.settings())
+    _no_delta(place)
     if place == "-":
-        return _Lines(sys.stdout)
+        return _MessageLines(sys.stdout)
     if place.endswith(".parquet"):
         from spark_jobs.parquet import ParquetWriter
 
         return ParquetWriter(Path(place))
-    return _Lines(Path(place))
+    return _MessageLines(Path(place))
 
 
 class LineSink(Protocol):
@@ -116,11 +185,17 @@ def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     topic = topic_of(place)
     if topic is not None:
         return _TopicLines(message_sink(place, kafka), topic)
+    _no_delta(place)
     if place.endswith(".parquet"):
         from spark_jobs.parquet import EventParquet
 
         return EventParquet(Path(place))
     return LineWriter(sys.stdout if place == "-" else Path(place))
+
+
+def _no_delta(place: str) -> None:
+    if delta_of(place) is not None:
+        raise SetupError("USAGE", details=f"{place}: a Delta table is written by Spark, as --out of a job")
 
 
 class DeadLetters:
@@ -159,12 +234,12 @@ class DeadLetters:
 
 
 def different_files(places: dict[str, str | None]) -> None:
-    """SetupError USAGE when two of the places (by their option) are one file."""
-    seen: dict[Path, str] = {}
+    """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
+    seen: dict[str | Path, str] = {}
     for option, place in places.items():
-        if place is None or place == "-" or topic_of(place) is not None:
+        if place is None or place in ("-", "kafka:"):
             continue
-        path = Path(place).resolve()
+        path = place if place.startswith(("kafka:", "delta:")) else Path(place).resolve()
         if path in seen:
-            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same file: {place}")
+            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same place: {place}")
         seen[path] = option

@@ -64,6 +64,7 @@ def input_of_job(
         )
     if not Path(place).is_file():
         raise SetupError("USAGE", details=f"{place}: No such file")
+    place = str(Path(place).absolute())  # the JVM may have been started elsewhere
     if place.endswith(".parquet"):
         return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
     lines = spark.read.option("lineSep", "\n").text(place)

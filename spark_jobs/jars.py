@@ -26,7 +26,7 @@ from schemas.errors import SetupError
 from spark_jobs import ivy
 from spark_jobs.cache import cache_dir, locked
 
-SETS = ("spark", "kafka")
+SETS = ("spark", "kafka", "delta")
 
 _JARS_PER_RUN = 8
 _RUNS_AT_ONCE = 4
@@ -72,7 +72,7 @@ def table() -> tuple[Jar, ...]:
 def jars(name: str = "spark") -> list[Path]:
     """The files of one set, fetched if need be.
 
-    In: `spark` (for `spark.jars`) or `kafka` (a broker's class path).
+    In: `spark` (for `spark.jars`), `delta` (beside them, for Delta tables) or `kafka` (a broker's class path).
     Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`.
     Errors: SetupError JAR_MISSING (which jar, where it was looked for, what to do), JAVA_MISSING, USAGE.
     """

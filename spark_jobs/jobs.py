@@ -1,4 +1,4 @@
-"""decode and transcode in this process, with no JVM: for small files, and the truth that Spark's plans are held to."""
+"""decode, encode and transcode in this process, with no JVM: for small files, and the truth that Spark is held to."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from schemas.errors import WireError
 from schemas.event import Message
-from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
+from spark_jobs.codec import Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import DeadLetters, LineSink, Sink
+from spark_jobs.flow import Flow, Work, failed
 from spark_jobs.learned import Learning
 from spark_jobs.summary import Summary
 
@@ -39,19 +40,31 @@ def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
             output.close()
 
 
-def decode(incoming: Incoming, side: Side, out: LineSink, dead: DeadLetters | None) -> Summary:
-    """Messages → plain-form lines in order; a message that fails becomes one error line (and a dead letter)."""
-    summary, decoder = Summary(), Learning(side).decoder
+def run(incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters | None) -> Summary:
+    """Messages → plain-form lines, or messages of another format, in order; `out` fits what the work writes.
+
+    A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop").
+    """
+    summary, one = Summary(), _one(work)
+    flow: Flow[Any] = Flow(work, summary)
+    write: Any = out.write
     with all_or_abandoned(out, dead):
         for item in incoming:
-            message, result = _result(item, lambda m: decode_one(decoder, m, side.verify_checksum))
-            summary.count(result)
+            message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+            summary.count(result, message.topic)
             tell(result.notes, summary.messages)
-            for line in plain_lines(result, message):
-                out.write(line)
+            items: list[Any] = result.out
+            if work.write is None:
+                items = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
+            if result.error is not None:
+                failed(work, result.error, message, dead, summary)
+            passing = items if result.error else flow.take(items, result.marks, message.partition, result.resolved)
+            for piece in passing:
+                write(piece)
                 summary.out += 1
-            if result.error is not None and dead is not None:
-                dead.write(result.error, message)
+        for piece in flow.rest():
+            write(piece)
+            summary.out += 1
     return summary
 
 
@@ -61,33 +74,14 @@ def tell(notes: list[str], number: int) -> None:
         print(f"message {number}, {note}", file=sys.stderr)
 
 
-def transcode(
-    incoming: Incoming, read: Side, write: Side, out: Sink, dead: DeadLetters, topic: str | None = None
-) -> Summary:
-    """Messages → messages of another format, in order; what fails goes to the dead letters.
-
-    topic: the topic written to, and the one its subjects are named by; None: each message's own.
-    """
-    learning, summary = Learning(read), Summary()
-    decoder, encoder = learning.decoder, replace(write, tables=learning.tables).encoder()
-    with all_or_abandoned(out, dead):
-        for item in incoming:
-            message, result = _result(item, lambda m: transcode_one(decoder, encoder, m, topic))
-            summary.count(result)
-            for written in result.out:
-                out.write(written)
-                summary.out += 1
-            if result.error is not None:
-                dead.write(result.error, message)
-    return summary
-
-
-def _result(item: Message | tuple[WireError, Message], one: _One) -> tuple[Message, Result]:
-    if isinstance(item, Message):
-        return item, one(item)
-    error, message = item
-    return message, Result(error=error)
-
-
 class _One(Protocol):
     def __call__(self, message: Message, /) -> Result: ...
+
+
+def _one(work: Work) -> _One:
+    learning = Learning(work.read)
+    decoder, marked = learning.decoder, work.marked
+    if work.write is None:
+        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
+    encoder = replace(work.write, tables=learning.tables).encoder()
+    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)

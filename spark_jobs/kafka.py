@@ -84,6 +84,22 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
         consumer.close()
 
 
+def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int]]:
+    """(oldest offset, offset after the newest) of each partition. SetupError KAFKA_UNREACHABLE."""
+    config = {"group.id": "ticdc-bridge", **settings, "error_cb": _quiet, "log_level": 0}
+    consumer, servers = _client(Consumer, config), settings["bootstrap.servers"]
+    try:
+        found = {}
+        for partition in _partitions(consumer, topic, servers):
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            found[partition] = low, high
+        return found
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+    finally:
+        consumer.close()
+
+
 def _partitions(client: Consumer | Producer, topic: str, servers: str) -> list[int]:
     metadata = client.list_topics(topic, timeout=_TIMEOUT).topics[topic]
     if metadata.error is not None:

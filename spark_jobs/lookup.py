@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
@@ -20,7 +21,7 @@ from schemas.errors import SetupError, WireError
 from schemas.ports import SchemaId
 
 T = TypeVar("T")
-_MISSING_FOR = 5.0
+_MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -117,10 +118,25 @@ class _Redirects(HTTPRedirectHandler):
 _OPENER = build_opener(_Redirects)
 
 
+class _Answers:
+    """What a registry told this process. What an id stands for does not change."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[SchemaId, str] = {}
+        self.missing: Bounded[SchemaId, float] = Bounded(10_000)
+        self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
+        self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
+
+
+# By registry and credentials: what is unpickled into a Spark worker goes on with what earlier tasks there asked.
+_ANSWERS: dict[tuple[str, str], _Answers] = {}
+
+
 class HttpSchemas:
     """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
-    wait: seconds to go on trying while the registry can't be reached or answers with a passing error.
+    wait: seconds to go on trying while the registry can't be reached or answers with a passing error. Of objects that
+    were unpickled, those of one registry share their answers within a process.
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
@@ -141,9 +157,21 @@ class HttpSchemas:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
         self._wait, self._timeout = wait, timeout
-        self._by_id: dict[SchemaId, str] = {}
-        self._missing: Bounded[SchemaId, float] = Bounded(10_000)
-        self._ids: dict[tuple[str, str], SchemaId | WireError] = {}
+        self._told_by = _Answers()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What it knew when it was pickled goes to what this process knows of the registry."""
+        self.__dict__.update(state)
+        told = self._told_by
+        self._told_by = _ANSWERS.setdefault((self.name, self._headers.get("Authorization", "")), told)
+        self._told_by.by_id.update(told.by_id)
+        self._told_by.ids.update(told.ids)
+
+    def waiting(self, seconds: float) -> HttpSchemas:
+        """The same registry, with more patience."""
+        patient = copy(self)
+        patient._wait = seconds
+        return patient
 
     def check(self) -> HttpSchemas:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
@@ -153,21 +181,21 @@ class HttpSchemas:
         return self
 
     def by_id(self, schema_id: SchemaId, where: str) -> str:
-        text = self._by_id.get(schema_id)
+        text = self._told_by.by_id.get(schema_id)
         if text is None:
-            if time.monotonic() < self._missing.get(schema_id, 0.0):
+            if time.monotonic() < self._told_by.missing.get(schema_id, 0.0):
                 raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
             status, answer = self._call("GET", f"/schemas/ids/{schema_id}")
             if status != 200:
                 if isinstance(answer, dict) and answer.get("error_code") == 40403:
-                    self._missing[schema_id] = time.monotonic() + _MISSING_FOR
+                    self._told_by.missing[schema_id] = time.monotonic() + _MISSING_FOR
                     raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
                 raise self._refused(f"schema id {schema_id}", status, answer)
             text = self._told(answer, "schema", str)
             if answer.get("schemaType", "AVRO") != "AVRO":
                 details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
-            self._by_id[schema_id] = text
+            self._told_by.by_id[schema_id] = text
         return text
 
     def newest(self, subject: str) -> str | None:
@@ -179,7 +207,7 @@ class HttpSchemas:
         return self._told(answer, "schema", str)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        found = self._ids.get((subject, schema))
+        found = self._told_by.ids.get((subject, schema))
         if found is None:
             body = {"schema": schema}
             status, answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
@@ -191,7 +219,7 @@ class HttpSchemas:
                 found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
             else:
                 raise self._refused(f"registering {subject}", status, answer)
-            self._ids[subject, schema] = found
+            self._told_by.ids[subject, schema] = found
         if isinstance(found, WireError):
             raise found
         return found
@@ -206,17 +234,24 @@ class HttpSchemas:
         return [(self._told(a, "subject", str), self._told(a, "version", int)) for a in answer]
 
     def all(self) -> Iterator[Registered]:
-        """Every version of every Avro subject. Costs a request per version."""
+        """Every version of every Avro subject. Costs a request per subject, and one per version not seen before."""
         for subject in self._list("/subjects"):
             name = quote(str(subject), safe="")
             for version in self._list(f"/subjects/{name}/versions"):
-                status, answer = self._call("GET", f"/subjects/{name}/versions/{version}")
-                if status == 404:
-                    continue  # deleted since it was listed
-                if status != 200:
-                    raise self._refused(f"{subject} version {version}", status, answer)
-                if answer.get("schemaType", "AVRO") == "AVRO":
-                    yield Registered(subject, version, self._told(answer, "id", int), self._told(answer, "schema", str))
+                known = self._told_by.versions
+                until, found = known.get((subject, version), (0.0, None))
+                if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
+                    status, answer = self._call("GET", f"/subjects/{name}/versions/{version}")
+                    if status == 404:
+                        continue  # deleted since it was listed
+                    if status != 200:
+                        raise self._refused(f"{subject} version {version}", status, answer)
+                    is_avro = answer.get("schemaType", "AVRO") == "AVRO"
+                    id_, text = self._told(answer, "id", int), self._told(answer, "schema", str)
+                    found = Registered(subject, version, id_, text) if is_avro else None
+                    known[subject, version] = time.monotonic() + _KNOWN_FOR, found
+                if found is not None:
+                    yield found
 
     def _list(self, path: str) -> list[Any]:
         status, answer = self._call("GET", path)

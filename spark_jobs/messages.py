@@ -14,7 +14,7 @@ from schemas.messages import parse_line as parse_line
 from schemas.plain import json_line
 from schemas.wire.framing import MAX_MESSAGE
 
-_MAX_LINE = MAX_MESSAGE * 3
+MAX_LINE = MAX_MESSAGE * 3
 
 
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
@@ -27,7 +27,7 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
         return
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), b""), 1):
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
                 if not line.strip():
                     continue
                 try:

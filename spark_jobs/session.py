@@ -32,9 +32,6 @@ RUNTIME: Mapping[str, str] = MappingProxyType(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        # HotSpot never compiles a method beyond 8,000 bytes of bytecode. Spark's own limit is 65,535: the stage that
-        # builds our rows would run interpreted. Beyond this limit Spark evaluates expressions one by one instead.
-        "spark.sql.codegen.hugeMethodLimit": "8000",
     }
 )
 # For a JVM that we start ourselves.
@@ -50,6 +47,10 @@ _LOOPBACK: Mapping[str, str] = MappingProxyType(
 )
 _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+# HotSpot compiles no method beyond 8,000 bytes of bytecode unless told to, and what Spark makes of a stage that builds
+# our rows may have more. Where HotSpot was not told, Spark shall evaluate such a stage's expressions one by one.
+_HUGE, _LIMIT = "-XX:-DontCompileHugeMethods", "spark.sql.codegen.hugeMethodLimit"
 
 # Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
@@ -58,6 +59,8 @@ status = off
 rootLogger.level = {level}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = {stream}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -84,7 +87,7 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     if active is not None:
         return _adjusted(active, {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config})
+        builder = SparkSession.builder.appName(app).config(map={_LIMIT: "8000", **RUNTIME, **config})
         return (builder.master(master) if master else builder).getOrCreate()
     master = master or config.get("spark.master") or "local[*]"
     settings = _settings(master, config)
@@ -93,6 +96,8 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
 
 
 def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    if _LIMIT not in settings and _HUGE not in str(session.conf.get(_JVM_OPTIONS, "")):
+        settings = {**settings, _LIMIT: "8000"}
     for name, value in settings.items():
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
@@ -102,14 +107,17 @@ def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSessio
 def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     scratch = _scratch()
     log4j = scratch / "log4j2.properties"
-    log4j.write_text(_LOG4J.format(level=os.environ.get("BRIDGE_SPARK_LOG", "error")), encoding="utf-8")
+    level = os.environ.get("BRIDGE_SPARK_LOG", "error")
+    stream = "off" if level == "error" else level  # why a query ended is told by who runs it
+    log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
     ours = {
         **RUNTIME,
         **_START,
         **(_LOOPBACK if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
-        _JVM_OPTIONS: " ".join(filter(None, [f"-Dlog4j2.configurationFile={log4j}", config.get(_JVM_OPTIONS)])),
+        _JVM_OPTIONS: " ".join(filter(None, [f"-Dlog4j2.configurationFile={log4j}", _HUGE, config.get(_JVM_OPTIONS)])),
+        _EXECUTOR_OPTIONS: " ".join(filter(None, [_HUGE, config.get(_EXECUTOR_OPTIONS)])),
     }
     if "spark.jars.packages" not in config:
         given = [jar for jar in config.get("spark.jars", "").split(",") if jar]

@@ -12,71 +12,67 @@ from schemas.errors import SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line, plain_error
 from schemas.wire import format_named
-from spark_jobs.codec import Side, check_any_order
+from spark_jobs.codec import Mark, check_any_order
 from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import DeadLetters, KafkaClient, LineSink, Sink, topic_of
+from spark_jobs.flow import Flow, Work, failed
 from spark_jobs.frames import input_of_job
+from spark_jobs.job_batches import DDL_EVENTS, RESULTS, DdlBatches, JobBatches
 from spark_jobs.jobs import all_or_abandoned, tell
 from spark_jobs.learned import Learned
 from spark_jobs.messages import parse_line
 from spark_jobs.progress import tracked
 from spark_jobs.session import spark_session
 from spark_jobs.summary import Summary
-from spark_jobs.workers import DDL_EVENTS, RESULTS, DdlBatches, RunBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def decode(
-    place: str, read: Side, out: LineSink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
+def run(
+    place: str, work: Work, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
 ) -> Summary:
-    """Messages → plain-form lines in order, as jobs.decode."""
+    """Messages → lines or messages, in order, as jobs.run."""
     summary = Summary()
+    flow: Flow[str] = Flow(work, summary)
+    sink: Any = out
+
+    def write(piece: str) -> None:
+        summary.out += 1
+        if work.write is None:
+            sink.write_text(piece)
+        else:
+            sink.write(parse_line(piece.encode(), "result"))
+
     with all_or_abandoned(out, dead):
-        for row, failed in _results(place, read, None, None, kafka, master):
+        for row, fault in _results(place, work, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += 1
             tell(row["notes"] or [], summary.messages)
-            lines = row["lines"] or [json_line(plain_error(*failed))] if failed else row["lines"]
-            for line in lines:
-                out.write_text(line)
-                summary.out += 1
-            if failed is not None and dead is not None:
-                dead.write(*failed)
-    return summary
-
-
-def transcode(
-    place: str, read: Side, write: Side, out: Sink, dead: DeadLetters, kafka: KafkaClient, master: str | None,
-    topic: str | None,
-) -> Summary:  # fmt: skip
-    """Messages → messages of another format in order, as jobs.transcode."""
-    summary = Summary()
-    with all_or_abandoned(out, dead):
-        for row, failed in _results(place, read, write, topic, kafka, master):
-            summary.add(row["tally"] or {})
-            summary.messages += 1
-            for line in row["out"] or ():
-                out.write(parse_line(line.encode(), "result"))
-                summary.out += 1
-            if failed is not None:
-                dead.write(*failed)
+            pieces = (row["lines"] if work.write is None else row["out"]) or []
+            if fault is not None:
+                if work.write is None and work.on_error != "drop":
+                    write((pieces or [json_line(plain_error(*fault))])[0])
+                failed(work, *fault, dead, summary)
+                continue
+            marks = [Mark(m["commit_ts"], m["rank"], m["id"], m["count"]) for m in row["marks"] or ()]
+            for piece in flow.take(pieces, marks, row["partition"], row["resolved"]):
+                write(piece)
+        for piece in flow.rest():
+            write(piece)
     return summary
 
 
 def _results(
-    place: str, read: Side, write: Side | None, topic: str | None, kafka: KafkaClient, master: str | None
+    place: str, work: Work, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
     """(result, error and message if it failed) of each message, in the order of the input."""
-    check_any_order(read)
+    check_any_order(work.read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
-    if read.learn:
-        read = replace(read, tables=_learned(frame, read))
-    write = replace(write, tables=read.tables) if write else None
-    found = frame.mapInArrow(RunBatches(read, write, topic, arrow_schema(RESULTS)), RESULTS)
+    work = with_learned(frame, work)
+    found = frame.mapInArrow(JobBatches(work, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     found = found.persist()
     try:
@@ -98,14 +94,21 @@ def _results(
         found.unpersist()
 
 
-def _learned(frame: DataFrame, read: Side) -> Learned:
-    """The tables that DDL in the input defines: workers see parts of it only, so the driver collects it first."""
-    learned = Learned(read.tables)
-    if format_named(read.format).carries_ddl:
-        events = frame.mapInArrow(DdlBatches(read, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
-        for row in events.sort("position", "number").collect():
-            learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
-    return learned
+def with_learned(frame: DataFrame, work: Work) -> Work:
+    """The work, its sides knowing the tables that DDL in the input defines.
+
+    Workers see parts of the input only, so the driver collects the DDL first.
+    """
+    read, tables = work.read, work.read.tables
+    if read.learn:
+        learned = Learned(read.tables)
+        if format_named(read.format).carries_ddl:
+            events = frame.mapInArrow(DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+            for row in events.sort("position", "number").collect():
+                learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
+        tables = learned
+    write = replace(work.write, tables=tables) if work.write else None
+    return replace(work, read=replace(read, tables=tables), write=write)
 
 
 def _bad_line(line: bytes, where: str) -> WireError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from schemas.event import Bootstrap, Event, RowChange, Watermark
 
 if TYPE_CHECKING:
     from spark_jobs.codec import Result
+
+Used = tuple[str | None, str, str, int | None, int | None]
+"""Where rows came from: topic, db, table, table version, schema id."""
 
 
 @dataclass
@@ -25,13 +29,17 @@ class Summary:
     flags: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     checksums: Counter[str] = field(default_factory=Counter)
+    used: Counter[Used] = field(default_factory=Counter)
+    dropped: int = 0
+    held: int = 0
 
-    def count(self, result: Result) -> None:
-        """Counts one message and what became of it; what is written is counted by who writes it."""
+    def count(self, result: Result, topic: str | None = None) -> None:
+        """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
         self.messages += 1
         for event in result.events:
             if isinstance(event, RowChange):
                 self.rows[event.op] += 1
+                self.used[topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
                 self.flags.update(flag.partition(":")[0] for flag in event.flags)
             else:
                 self.other[kind_of(event)] += 1
@@ -42,17 +50,33 @@ class Summary:
 
     def tally(self) -> dict[str, int]:
         """The counters as one flat map, to be added up elsewhere by `add`."""
-        return {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
+        counts = {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
+        return counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
 
     def add(self, tally: Mapping[str, int]) -> None:
         for name, n in tally.items():
             counter, _, key = name.partition(".")
-            getattr(self, counter)[key] += n
+            if counter == "used":
+                self.used[tuple(json.loads(key))] += n
+            else:
+                getattr(self, counter)[key] += n
+
+    def merge(self, other: Summary) -> None:
+        """Adds the counts of a later part of the same run; what is held back is what the later part says."""
+        self.messages += other.messages
+        self.out += other.out
+        self.dropped += other.dropped
+        self.held = other.held
+        for name in (*_COUNTERS, "used"):
+            getattr(self, name).update(getattr(other, name))
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs."""
-        return 1 if self.errors or self.checksums["mismatch"] else 0
+        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs.
+
+        Messages dropped as asked for (--on-error drop) are counted, and no failure.
+        """
+        return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0
 
     def lines(self) -> list[str]:
         """The summary for people."""
@@ -62,6 +86,10 @@ class Summary:
         lines.append(f"out {self.out}")
         lines += [f"skipped {kind} {count}" for kind, count in sorted(self.skipped.items())]
         lines.append(f"errors {self.errors.total()}" + _listed(self.errors))
+        if self.dropped:
+            lines.append(f"dropped {self.dropped} of the messages with errors (--on-error drop)")
+        if self.held:
+            lines.append(f"held back {self.held} above the watermark (--until-resolved): they are not in the output")
         if self.checksums:
             lines.append(f"checksums {self.checksums.total()}" + _listed(self.checksums))
         if self.flags:

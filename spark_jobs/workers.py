@@ -5,7 +5,6 @@ A worker compiles its decoder once per task; schemas are looked up once per id.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,15 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.errors import BridgeError, SetupError, WireError
-from schemas.event import DdlEvent, Event, Message, Row, RowChange, tso_physical_ms
-from schemas.plain import json_line
+from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
 from schemas.table import Table
-from schemas.wire.base import Decoder
-from spark_jobs.codec import Result, Side, decode_one, plain_lines, transcode_one
+from spark_jobs.codec import Result, Side, decode_one, transcode_one
 from spark_jobs.columns import python_value
-from spark_jobs.messages import message_line, message_of_row, parse_line
-from spark_jobs.summary import Summary, kind_of
+from spark_jobs.messages import message_of_row
+from spark_jobs.summary import kind_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Batches = Iterable[pa.RecordBatch]
@@ -61,10 +57,11 @@ class TranscodeBatches:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         decoder, encoder = self.read.decoder(), self.write.encoder()
-        return _rows(batches, lambda m: _message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
+        return _rows(batches, lambda m: message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
 
 
-def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    """What a message became, as rows of MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
@@ -75,18 +72,24 @@ def _message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
 
 
 def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
-    source = {
-        "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
-        "timestamp": _time(origin.timestamp),
-    }  # fmt: skip
+    source = source_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
         yield {"kind": "error", "row": 0, "source": source, "error": error}
     for number, event in enumerate(result.events):
-        yield {**_change(event), "row": number, "source": source}
+        yield {**change_row(event), "row": number, "source": source}
 
 
-def _change(event: Event) -> dict[str, Any]:
+def source_of(origin: Message) -> dict[str, Any]:
+    """Where a message came from, as the column `source`."""
+    return {
+        "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
+        "timestamp": _time(origin.timestamp),
+    }  # fmt: skip
+
+
+def change_row(event: Event) -> dict[str, Any]:
+    """An event as a row of CHANGES, but for its place in the input."""
     time = _time(tso_physical_ms(event.commit_ts)) if event.commit_ts is not None else None
     head = {"kind": kind_of(event), "commit_ts": event.commit_ts, "commit_time": time}
     if not isinstance(event, RowChange):
@@ -140,7 +143,7 @@ def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], A
 
 
 def _rescued(event: Event, table: Table) -> dict[str, Any]:
-    found = _change(event)
+    found = change_row(event)
     if isinstance(event, RowChange):
         if event.table.id != table.id:
             return {"kind": "other"}
@@ -148,101 +151,3 @@ def _rescued(event: Event, table: Table) -> dict[str, Any]:
             typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
             found[side] = typed
     return {**found, "code": None, "detail": None}
-
-
-# ---- the command line: one result a message, in the order of the input
-RESULTS = (
-    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
-    " tally map<string,bigint>, error struct<code:string,fields:string>, origin string,"
-    " fatal struct<code:string,fields:string>"
-)
-
-
-DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
-
-
-@dataclass(frozen=True)
-class DdlBatches:
-    """As RunBatches reads them → the DDL events in them (DDL_EVENTS). What can't be read is left to RunBatches."""
-
-    read: Side
-    schema: Any
-
-    def __call__(self, batches: Batches) -> Iterator[Any]:
-        decoder = self.read.decoder()
-        for batch in batches:
-            out = [row for found in batch.to_pylist() for row in self._events(decoder, found)]
-            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
-
-    def _events(self, decoder: Decoder, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        try:
-            message = parse_line(found["line"], "") if "line" in found else message_of_row(found)
-            events = decode_one(decoder, message).events
-        except BridgeError:
-            return
-        for number, event in enumerate(events):
-            if isinstance(event, DdlEvent):
-                yield {
-                    "position": found["position"], "number": number, "db": event.db, "table": event.table,
-                    "commit_ts": event.commit_ts, "query": event.query,
-                }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class RunBatches:
-    """Lines of a message file, or messages, → RESULTS: what jobs.decode and jobs.transcode do with one message.
-
-    A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
-    """
-
-    read: Side
-    write: Side | None
-    topic: str | None
-    schema: Any
-
-    def __call__(self, batches: Batches) -> Iterator[Any]:
-        decoder = self.read.decoder()
-        encoder = self.write.encoder() if self.write else None
-        for batch in batches:
-            out: list[dict[str, Any]] = []
-            for found in batch.to_pylist():
-                if "line" in found and not found["line"].strip():
-                    out.append({"position": found["position"]})
-                    continue
-                try:
-                    message = parse_line(found["line"], "") if "line" in found else message_of_row(found)
-                except WireError:
-                    out.append({"position": found["position"], "bad": found["line"].hex()})
-                    continue
-                try:
-                    result = (
-                        transcode_one(decoder, encoder, message, self.topic)
-                        if encoder
-                        else decode_one(decoder, message, self.read.verify_checksum)
-                    )
-                except SetupError as error:
-                    # The registry is gone: the driver says so and stops; what comes after it here has no answer.
-                    out.append({"position": found["position"], "fatal": _as_row(error)})
-                    yield pa.RecordBatch.from_pylist(out, schema=self.schema)
-                    return
-                out.append({"position": found["position"], **_result(result, message, encoder is None)})
-            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
-
-
-def _as_row(error: BridgeError) -> dict[str, str]:
-    """An error as it travels to the driver, who makes the same error of it."""
-    return {"code": error.code, "fields": json.dumps(error.fields)}
-
-
-def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
-    summary = Summary()
-    summary.count(result)
-    error = None if result.error is None else _as_row(result.error)
-    return {
-        "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
-        "out": [json_line(message_line(m)) for m in result.out],
-        "notes": result.notes,
-        "tally": list(summary.tally().items()),
-        "error": error,
-        "origin": json_line(message_line(message)) if error else None,
-    }

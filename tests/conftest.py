@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,8 @@ _QUICK = {
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1g",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.stats.collect": "false",
 }
 
 
@@ -28,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Their last reference goes inside the module `socket`, so this filter hides no leak of ours.
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
+    config.pluginmanager.register(Counting())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,12 +67,29 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session on two cores with the Avro and Kafka jars."""
+    """A local session on two cores with the Avro, Kafka and Delta jars."""
+    from spark_jobs.lake import delta_config
     from spark_jobs.session import spark_session
 
-    session = spark_session("tests", master="local[2]", config=_QUICK)
+    session = spark_session("tests", master="local[2]", config={**_QUICK, **delta_config()})
     yield session
     session.stop()
+
+
+class Counting:
+    """With several workers, each tells at its end how many damaged messages it ran, and the sum is shown."""
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        fuzz = sys.modules.get("tests.support.fuzz")
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None and fuzz is not None:
+            output["damaged"] = dict(fuzz.RAN)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        from tests.support import fuzz
+
+        fuzz.RAN.update(getattr(node, "workeroutput", {}).get("damaged", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -47,10 +47,20 @@ AUTO = Format("auto", _auto, read_only("auto"), uses_schemas=True, in_order=True
 """Not a format: each message is read as the one it is in."""
 
 
+def _plain(context: Context) -> Decoder:
+    from schemas.plain_read import PlainDecoder  # it knows all formats
+
+    return PlainDecoder(context)
+
+
+PLAIN = Format("plain", _plain, read_only("plain"), carries_ddl=True)
+"""Not a wire format: change events as lines (schemas.plain), a message's value each."""
+
+
 def format_named(name: str) -> Format:
     """The format of this name, or AUTO. SetupError USAGE when there is none."""
-    if name == AUTO.name:
-        return AUTO
+    if name in (AUTO.name, PLAIN.name):
+        return AUTO if name == AUTO.name else PLAIN
     if name not in FORMATS:
         raise SetupError("USAGE", details=f"format {name!r} is not known; known: {', '.join(FORMATS)}")
     return FORMATS[name]

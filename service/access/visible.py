@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from service.access.acl import CONFIG, DELETE, READ, WRITE, Access, denied
 from service.registry.footprint import Listener, Part
-from service.registry.model import Content, Counts, Stored, VersionRow, Warned, context_of, prefix_of
+from service.registry.model import Content, Counts, Lineage, Stored, VersionRow, Warned, context_of, prefix_of
 from service.registry.ports import Reader, Store, Writer
 from service.registry.scopes import BELOW_ALL, SERVER
 
@@ -110,6 +110,10 @@ class VisibleReader:
 
     def fact(self, name: str) -> str | None:
         raise denied(READ, None)
+
+    def lineage(self) -> list[Lineage]:
+        """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
+        return self._tx.lineage()
 
     def contexts(self) -> list[str]:
         """Those with a subject that is seen, and those that are named by a rule."""
@@ -213,6 +217,9 @@ class VisibleWriter(VisibleReader):
     def drop_context(self, context: str) -> None:
         self._check(DELETE, prefix_of(context) or SERVER)
         self._writer.drop_context(context)
+
+    def put_lineage(self, one: Lineage) -> None:
+        self._writer.put_lineage(one)
 
     def put_warning(self, warned: Warned) -> None:
         self._writer.put_warning(warned)

@@ -147,14 +147,20 @@ def at(call: Called) -> Response:
 @router.post("/ddl")
 def post_ddl(call: Called, body: Body) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
-    return _keep(call, ddl_given(body))
+    return _keep(call, ddl_given(_named(call, body), call.services.history))
 
 
 @router.post("/snapshot")
 def post_snapshot(call: Called, body: Body) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     subjects = RegistrySubjects(call.registry)
-    return _keep(call, snapshot_given(body, call.services.history, subjects))
+    return _keep(call, snapshot_given(_named(call, body), call.services.history, subjects))
+
+
+def _named(call: Call, body: dict[str, Any]) -> dict[str, Any]:
+    """The body; a changefeed may be named in the query, as everywhere else."""
+    name = changefeed_of(call)
+    return body if name is None else {"changefeed": name, **body}
 
 
 def _keep(call: Call, given: Given) -> Response:

@@ -10,7 +10,7 @@ from schemas.errors import RegistryError
 from service.history.linking import Registered
 from service.registry.core import Registry
 from service.registry.identity import identity
-from service.registry.model import DEFAULT_CONTEXT, Stored
+from service.registry.model import Stored
 
 
 class RegistrySubjects:
@@ -22,8 +22,6 @@ class RegistrySubjects:
     def holding(self, texts: Iterable[str]) -> dict[str, list[Registered]]:
         found: dict[str, list[Registered]] = {}
         with self._registry.store.read() as tx:
-            if not tx.max_id(DEFAULT_CONTEXT) and not tx.contexts():
-                return found
             for text in texts:
                 for context, number in tx.ids_of(identity(self.canonical(text))):
                     holders = (one for one in tx.holders(context, number) if not one.deleted)

@@ -52,6 +52,8 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("get", "/contexts"): ("contextPrefix", *_PAGE),
     ("get", "/history/tables"): ("changefeed", "db", *_PAGE),
     ("get", "/history/ddl"): ("changefeed", "from", "to", "db", "table", *_PAGE),
+    ("post", "/history/ddl"): ("changefeed",),
+    ("post", "/history/snapshot"): ("changefeed",),
     ("get", "/history/drift"): ("changefeed", "registry", *_PAGE),
     ("get", "/history/{db}/{table}/versions"): ("changefeed", "keyspace", "ddl_time_zone", *_PAGE),
     ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "ddl_time_zone", "inclusive"),

@@ -15,7 +15,7 @@ from schemas.errors import BridgeError, SetupError
 from service import logs
 from service.commands.saying import give_up, say
 from service.history.giving import snapshot_given
-from service.history.model import DEFAULT_CHANGEFEED, Batch
+from service.history.model import Batch
 from service.history.replay import HistoryMode, replay
 from service.settings import Settings
 from service.store import open_store
@@ -56,7 +56,7 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
 
 
 StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
-Feed = Annotated[str, typer.Option("--changefeed", help="The history it is for.")]
+Feed = Annotated[str | None, typer.Option("--changefeed", help="The history it is for. [the only one]")]
 ShowCreate = Annotated[
     str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
 ]
@@ -97,7 +97,7 @@ def history_snapshot(
     version: Version = None,
     message: MessageFile = None,
     at: At = None,
-    changefeed: Feed = DEFAULT_CHANGEFEED,
+    changefeed: Feed = None,
     store: StoreUrl = None,
 ) -> None:
     """Tell what a table is at a commit_ts, for a history that began in the middle.

@@ -184,8 +184,7 @@ def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]
 
 def unguarded(settings: Settings) -> Settings:
     """The settings without what would keep the mirror from asking its own service."""
-    guards = ("auth_file", "acl_file")
-    return settings.model_copy(update={name: None for name in guards if name in type(settings).model_fields})
+    return settings.model_copy(update={"auth_file": "", "acl_file": "", "tls_client_ca": ""})
 
 
 def _followed(wish: Wish, stack: ExitStack) -> Followed:

@@ -43,8 +43,11 @@ class SubjectTexts(Protocol):
         """(schema text, version) of a subject; its newest version with None."""
 
 
-def ddl_given(body: Json) -> Given:
-    """A statement. RegistryError UNPROCESSABLE for an object of another form, DDL_… for one that can't be read."""
+def ddl_given(body: Json, history: HistoryReader) -> Given:
+    """A statement, for the changefeed that is named, or the only one.
+
+    RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
+    """
     _known(body, _DDL)
     when = _when(body)
     if when is None:
@@ -54,7 +57,7 @@ def ddl_given(body: Json) -> Given:
         raise _wrong(f"mode {mode!r}: typed or wire is needed")
     db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
-    record = DdlRecord(_feed(body), when, db, table, query, mode=mode, sql_mode=sql_mode)
+    record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
     return Given(record.changefeed, (record,))
 
 
@@ -86,7 +89,7 @@ def snapshot_given(body: Json, history: HistoryReader, subjects: SubjectTexts) -
     sources = [name for name in ("query", "subject", "message") if name in body]
     if len(sources) != 1:
         raise _wrong("one of query (SHOW CREATE TABLE), subject or message is needed")
-    name = _feed(body)
+    name = _feed(body, history)
     when = _when(body)
     if when is None:
         when = next((one.sealed_ts for one in history.changefeeds() if one.name == name and one.sealed_ts), None)
@@ -173,8 +176,13 @@ def _known(body: Json, names: frozenset[str]) -> None:
         raise _wrong(f"{', '.join(unknown)[:200]}: not known; known: {', '.join(sorted(names))}")
 
 
-def _feed(body: Json) -> str:
-    name = _text(body, "changefeed", DEFAULT_CHANGEFEED)
+def _feed(body: Json, history: HistoryReader) -> str:
+    if body.get("changefeed") is None:
+        there = history.changefeeds()
+        if len(there) > 1:
+            raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for one in there))
+        return there[0].name if there else DEFAULT_CHANGEFEED
+    name = _text(body, "changefeed")
     if not name or len(name) > 200 or not name.isprintable():
         raise _wrong("changefeed: a name of 1 to 200 characters is needed")
     return name

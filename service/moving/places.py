@@ -29,6 +29,7 @@ from service.registry.moving.records import (
 )
 from service.registry.moving.replay import Replay
 from service.registry.moving.snapshot import Same, Snapshot, snapshot_of, understood
+from service.registry.patience import patiently
 from service.registry.ports import Store
 from service.registry.scopes import SERVER
 from service.store import open_store
@@ -152,6 +153,10 @@ class StorePlace:
             return Found(snapshot_of(tx))
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        """Held through an outage of the store, as a request is: then all of it is done again."""
+        return patiently(lambda: self._write(source, planner, dry_run), self._store.wait_seconds)
+
+    def _write(self, source: Snapshot, planner: Planner, dry_run: bool) -> Written:
         with self._store.read() as reader:
             plan = planner(snapshot_of(reader))
         # Schemas are read before anybody is kept waiting; then what is there is looked at again, alone.

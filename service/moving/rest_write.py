@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
+from schemas.errors import SetupError
 from service.moving.asking import CONNECTIONS, Answer, Asker, Told, refused, silent
 from service.moving.rest import escaped, nameable
 from service.registry.config import FIELDS
-from service.registry.mode import IMPORT
+from service.registry.mode import IMPORT, READWRITE
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.moving.plan import NOT_BY_REST, Conflict, Plan
 from service.registry.moving.snapshot import Key, Snapshot, in_order, targets
@@ -21,6 +22,7 @@ from service.registry.scopes import BELOW_ALL, SERVER
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
 """Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""
 
+_NOT_ALLOWED: Final = 405
 _AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
 
 
@@ -84,11 +86,23 @@ class RestTarget:
             final = after
         finally:
             with unbroken():
-                for scope in [*reversed(changed), *(one for one in sorted(final) if one not in changed)]:
-                    if scope in final:
-                        self._put_mode(scope, final[scope])
-                    else:
-                        self._good("DELETE", _path("/mode", scope), None, missing=True)
+                self._put_back([*reversed(changed), *(one for one in sorted(final) if one not in changed)], final)
+
+    def _put_back(self, scopes: list[str], final: Mapping[str, str]) -> None:
+        """Try every scope, whatever becomes of the others. Raises SetupError that names those left as they are."""
+        failed: dict[str, str] = {}
+        for scope in scopes:
+            try:
+                if scope in final:
+                    self._put_mode(scope, final[scope])
+                elif self._asker.ask("DELETE", _path("/mode", scope)).status == _NOT_ALLOWED:
+                    self._put_mode(scope, READWRITE)  # 7.x can't remove the server's mode
+            except SetupError as error:
+                failed["the server" if scope == SERVER else scope] = error.detail
+        if failed:
+            reason = next(iter(failed.values()))
+            details = f"modes not put back, perhaps still IMPORT: {', '.join(failed)}: {reason}"
+            raise SetupError("REGISTRY_REFUSED", url=self._asker.name, what="the end of an import", details=details)
 
     def _put_mode(self, scope: str, mode: str) -> None:
         self._good("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})

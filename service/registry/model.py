@@ -153,6 +153,17 @@ class Warned:
     ts: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """An edge of what jobs told (service.registry.lineage): its JSON, and its digest as the key. Times are in ms."""
+
+    key: str
+    body: str
+    rows: int
+    first: int
+    last: int
+
+
 def context_of(subject: str) -> str:
     """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context (registry-api.md §5)."""
     found = _QUALIFIED.match(subject)

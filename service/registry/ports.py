@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from service.registry.footprint import Listener
-from service.registry.model import Content, Counts, Stored, VersionRow, Warned
+from service.registry.model import Content, Counts, Lineage, Stored, VersionRow, Warned
 
 T = TypeVar("T")
 
@@ -90,6 +90,9 @@ class Reader(Protocol):
     def warnings(self, subject: str | None = None) -> list[Warned]:
         """The warnings about a subject, or about all, oldest first."""
 
+    def lineage(self) -> list[Lineage]:
+        """What jobs told, in the order of first times."""
+
 
 class Writer(Reader, Protocol):
     def new_id(self, context: str) -> int:
@@ -124,6 +127,9 @@ class Writer(Reader, Protocol):
     def put_fact(self, name: str, value: str) -> None: ...
 
     def put_warning(self, warned: Warned) -> None: ...
+
+    def put_lineage(self, one: Lineage) -> None:
+        """Add an edge, or put it in the place of the one with its key."""
 
 
 class Store(Protocol):

@@ -31,7 +31,7 @@ def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
     scheme, separator, _ = url.partition("://")
     make = _SCHEMES.get(scheme) if separator else None
     if make is None:
-        details = f"store {shown_url(url)!r} is not understood; write sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+        details = f"store {shown_url(url)!r} is not understood; write sqlite:///PATH or postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return make(url, wait_seconds, connections)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import namedtuple
 from collections.abc import Collection
 from typing import Any
 
@@ -25,6 +26,7 @@ from service.history import forms
 from service.history.model import END, FIRST, DatabaseRow, DdlRecord, Drift, Position, State
 from service.history.rows import ALL, Key, NameRow, key_of
 from service.store import history_tables as sql
+from service.store.ready import Ready
 
 _MOST_KEYS = 100
 
@@ -40,7 +42,7 @@ def after(table: Any, position: Position) -> ColumnElement[bool]:
     return and_(at >= position.commit_ts, or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
 
 
-def name_row(row: Row[Any]) -> NameRow:
+def name_row(row: Any) -> NameRow:
     return NameRow(
         TableId(row.db, row.tbl),
         Position(row.commit_ts, row.ordinal),
@@ -113,16 +115,20 @@ def _beyond(later: bool) -> ColumnElement[bool]:
 # Built once: building a statement costs more than answering it.
 _NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
 _OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
-_BEFORE = select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1)
-_FOLLOWING = select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
-_FORM = select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_"))
-_EVENT = select(sql.events).where(sql.events.c.seq == bindparam("seq_"))
-_PENDING_UP_TO = select(func.count()).where(
-    sql.events.c.changefeed == bindparam("feed"),
-    sql.events.c.state == "pending",
-    sql.events.c.commit_ts <= bindparam("ts_"),
-    func.lower(sql.events.c.db) == bindparam("db_"),
-    func.lower(sql.events.c.tbl) == bindparam("table_"),
+_BEFORE = Ready(select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
+_FOLLOWING = Ready(select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1))
+_FORM = Ready(select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_")))
+_EVENT = Ready(select(sql.events).where(sql.events.c.seq == bindparam("seq_")))
+_Name: Any = namedtuple("_Name", sql.names.c.keys())  # type: ignore[misc]
+_Event: Any = namedtuple("_Event", sql.events.c.keys())  # type: ignore[misc]
+_PENDING_UP_TO = Ready(
+    select(func.count()).where(
+        sql.events.c.changefeed == bindparam("feed"),
+        sql.events.c.state == "pending",
+        sql.events.c.commit_ts <= bindparam("ts_"),
+        func.lower(sql.events.c.db) == bindparam("db_"),
+        func.lower(sql.events.c.tbl) == bindparam("table_"),
+    )
 )
 
 
@@ -139,8 +145,8 @@ class Queries:
         return {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": position[0], "ordinal_": position[1]}
 
     def name(self, key: Key, before: Position) -> NameRow | None:
-        found = self.connection.execute(_BEFORE, self._at(key, before)).first()
-        return None if found is None else name_row(found)
+        found = _BEFORE(self.connection, **self._at(key, before)).fetchone()
+        return None if found is None else name_row(_Name._make(found))
 
     def database(self, db: str, before: Position) -> DatabaseRow | None:
         c = sql.databases.c
@@ -172,13 +178,13 @@ class Queries:
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
     def following(self, key: Key, after_: Position) -> NameRow | None:
-        found = self.connection.execute(_FOLLOWING, self._at(key, after_)).first()
-        return None if found is None else name_row(found)
+        found = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
+        return None if found is None else name_row(_Name._make(found))
 
     def pending_up_to(self, key: Key, ts: int) -> int:
         """How many events of a table up to ts are not sealed."""
         of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}
-        return int(self.connection.execute(_PENDING_UP_TO, of).scalar_one())
+        return int(_PENDING_UP_TO(self.connection, **of).fetchone()[0])
 
     def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
         """The newest row of each name, in the order of the names."""
@@ -194,7 +200,7 @@ class Queries:
     def table(self, form: bytes, id_: TableId) -> Table:
         found = self._tables.get(form, id_)
         if found is None:
-            body = self.connection.execute(_FORM, {"form_": form}).scalar_one()
+            (body,) = _FORM(self.connection, form_=form).fetchone()
             found = forms.decode(bytes(body), id_)
             self._tables.put(form, found)
         return found
@@ -203,7 +209,7 @@ class Queries:
     def records(self, query: Select[Any]) -> list[DdlRecord]:
         return [self.record(row) for row in self.connection.execute(query)]
 
-    def record(self, row: Row[Any]) -> DdlRecord:
+    def record(self, row: Any) -> DdlRecord:
         carried = None
         if row.carried is not None:
             carried = self.table(bytes(row.carried), TableId(*json.loads(row.carried_name)))
@@ -214,8 +220,8 @@ class Queries:
         )  # fmt: skip
 
     def event(self, seq: int) -> DdlRecord | None:
-        found = self.connection.execute(_EVENT, {"seq_": seq}).first()
-        return None if found is None else self.record(found)
+        found = _EVENT(self.connection, seq_=seq).fetchone()
+        return None if found is None else self.record(_Event._make(found))
 
     def pending(self) -> list[DdlRecord]:
         c = sql.events.c

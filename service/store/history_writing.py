@@ -16,6 +16,7 @@ from service.history import forms
 from service.history.model import FIRST, Batch, DdlRecord, Place, Rebuilt, Taken
 from service.history.step import Step
 from service.history.timeline import again, seal
+from service.registry.patience import patiently
 from service.store import history_tables as sql
 from service.store.history_book import Heads, HistoryBook
 from service.store.sql import SqlStore
@@ -59,7 +60,10 @@ class Writing:
                     heads.revision = -1
 
     def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
-        """See `service.history.ports.HistoryWriter`."""
+        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
+        return patiently(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
+
+    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> Taken:
         with self._writing(changefeed, zone) as (book, connection, feed):
             taken = Taken(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
             places = _Places(connection, feed.id)
@@ -80,7 +84,10 @@ class Writing:
             return taken
 
     def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
-        """See `service.history.ports.HistoryWriter`."""
+        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
+        return patiently(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
+
+    def _rebuild(self, changefeed: str, everything: bool) -> Rebuilt:
         with self._writing(changefeed) as (book, connection, feed):
             c = sql.events.c
             query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)

@@ -46,5 +46,9 @@ def from_2(_connection: Connection) -> None:
     """Layout 3 added the tables of `history_tables`, which begin empty."""
 
 
-# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories of tables.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2}
+def from_3(_connection: Connection) -> None:
+    """Layout 4 added lineage, which begins empty."""
+
+
+# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories, layout 4 lineage.
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2, 3: from_3}

@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 """Raised with every change of the tables. Older layouts are brought up to date (`migrations`), newer ones refused."""
 
 metadata = MetaData()
@@ -85,4 +85,14 @@ warnings = Table(
     Column("message", Text, nullable=False),
     Column("ts", BigInteger, nullable=False),
     Index("warnings_by_subject", "subject", "version"),
+)
+
+lineage = Table(
+    "lineage",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("body", Text, nullable=False),  # JSON object
+    Column("rows", BigInteger, nullable=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
 )

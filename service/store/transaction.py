@@ -40,6 +40,7 @@ from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
     Counts,
+    Lineage,
     Reference,
     Stored,
     VersionRow,
@@ -47,7 +48,18 @@ from service.registry.model import (
     qualified,
 )
 from service.store.ready import Ready
-from service.store.tables import configs, contexts, counters, facts, modes, references, schemas, versions, warnings
+from service.store.tables import (
+    configs,
+    contexts,
+    counters,
+    facts,
+    lineage,
+    modes,
+    references,
+    schemas,
+    versions,
+    warnings,
+)
 
 _RULE_SET: Final = "ruleSet"
 _ALONE: Final = "noMetadata"
@@ -97,6 +109,11 @@ CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c
 MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
 ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+IDS_OF = Ready(
+    select(schemas.c.context, schemas.c.id)
+    .where(schemas.c.identity == bindparam("identity"))
+    .order_by(schemas.c.context, schemas.c.id)
+)
 MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
 FIRST_ID = Ready(insert(counters), "context", "last")
 NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
@@ -188,8 +205,7 @@ class Transaction:
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
         self._reads.add(ANYTHING)
-        query = select(schemas.c.context, schemas.c.id).where(schemas.c.identity == identity)
-        return [(context, number) for context, number in self._sql.execute(query.order_by(*query.selected_columns))]
+        return [(context, number) for context, number in IDS_OF(self._sql, identity=identity)]
 
     def max_id(self, context: str) -> int:
         self._reads.add(ANYTHING)
@@ -248,6 +264,9 @@ class Transaction:
         query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
         query = query if subject is None else query.where(warnings.c.subject == subject)
         return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
+
+    def lineage(self) -> list[Lineage]:
+        return [Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))]
 
     # ---- writing
 
@@ -343,6 +362,10 @@ class Transaction:
 
     def put_warning(self, warned: Warned) -> None:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
+
+    def put_lineage(self, one: Lineage) -> None:
+        self._sql.execute(delete(lineage).where(lineage.c.key == one.key))
+        self._sql.execute(insert(lineage).values(**asdict(one)))
 
     # ---- rows
 

@@ -1,6 +1,6 @@
 """The matrix of docs/formats.md: how each SQL type is carried by each format, and what is lost, from the tables.
 
-Made from `schemas/types.py`, the formats' own schemas and `tests/matrix/losses.py`; the tests hold the formats to it.
+Made from `schemas/types.py`, the formats' own schemas and `schemas/losses.py`; the tests hold the formats to it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemas.event import RowChange
+from schemas.losses import LOSSES, OF_TARGET, Loss
 from schemas.options import Options
 from schemas.publish import avro as avro_publish
 from schemas.publish import debezium as json_publish
@@ -19,7 +20,6 @@ from schemas.table import Column, Table, TableId, Value
 from schemas.types import TYPES, Kind, TidbType
 from schemas.wire import FORMATS
 from schemas.wire.base import Context
-from tests.matrix.losses import LOSSES, OF_TARGET, Loss
 from tests.matrix.passage import FORMS, MORE_FORMS
 from tests.schemas.rows import ORIGIN
 from tests.support.golden import ROOT, Registry

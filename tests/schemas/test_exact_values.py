@@ -1,4 +1,4 @@
-"""Values that formats trip over, through every pair of formats: exact, or the loss that `tests/matrix/losses.py` names.
+"""Values that formats trip over, through every pair of formats: exact, or the loss that `schemas/losses.py` names.
 
 Each is made as an event, written in a format A, read, written in B and read again, with table definitions and without.
 """

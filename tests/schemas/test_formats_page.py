@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from schemas.losses import LOSSES, OTHER
 from schemas.types import TYPES
 from schemas.wire import FORMATS
-from tests.matrix.losses import LOSSES, OTHER
 from tests.matrix.page import PAGE, page, section
 
 

@@ -1,4 +1,4 @@
-"""Each row of the table of losses (`tests/matrix/losses.py`), shown by an example."""
+"""Each row of the table of losses (`schemas/losses.py`), shown by an example."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from schemas.errors import WireError
 from schemas.event import RowChange
+from schemas.losses import LOSSES, Loss
 from schemas.table import Column, Value
-from tests.matrix.losses import LOSSES, Loss
 from tests.matrix.passage import Passage, Tally
 from tests.schemas.rows import ORIGIN, Tables, change, column, table
 

@@ -1,6 +1,6 @@
 """types.md §4, row by row: where a transcode loses information, the flag or the error that the row names.
 
-The rows as data are in `tests/matrix/losses.py`, with an example each in test_loss_table.py.
+The rows as data are in `schemas/losses.py`, with an example each in test_loss_table.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Format A → event → format B → event is the identity for every pair and every golden case, but for what
-`tests/matrix/losses.py` names: there its flag or its error appears (types.md §4).
+`schemas/losses.py` names: there its flag or its error appears (types.md §4).
 
 A sample of the cases by default; BRIDGE_MATRIX=all runs all cases through all forms.
 """

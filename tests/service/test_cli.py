@@ -62,7 +62,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     [
         (("--store", "nonsense"), "write sqlite:///PATH"),
         (("--store", "sqlite:///none/registry.db"), "does not exist"),
-        (("--store", "postgresql://localhost"), "write postgresql://USER@HOST/DATABASE"),
+        (("--store", "postgresql://localhost"), "write postgresql://HOST/DATABASE"),
         (("--host", "256.0.0.1"), "can't listen on 256.0.0.1"),
         (("--profile", "6"), "profile: Input should be 7 or 8"),
         (("--port", "70000"), "port: Input should be less than or equal to 65535"),

@@ -18,7 +18,8 @@ import pytest
 
 from schemas.errors import SetupError
 from service.app import create_app
-from service.moving.asking import V1, Answer, Asker, Http, InProcess
+from service.commands.mirror import Wish, mirrored
+from service.moving.asking import V1, Access, Answer, Asker, Http, InProcess
 from service.moving.following import RestFollowed
 from service.moving.mirror import Mirror
 from service.moving.mirrored import Forwarding, Named, ReadOnly, subject_of
@@ -27,6 +28,7 @@ from service.registry.moving.snapshot import snapshot_of
 from service.settings import Settings
 from service.store import SqlStore, open_store
 from service.testing import running_service
+from tests.service.access.support import auth_lines
 from tests.service.support import Client, environment
 from tests.service.test_import_export import command, filled, held
 
@@ -358,3 +360,22 @@ def test_following_a_topic(kafka: Kafka, tmp_path: Path) -> None:
             assert expected in told
             Client(url).send("DELETE", "/subjects/a%2Fb%20.")
     assert command("mirror", "--from", "kafka:absent", "--once", *brokers, cwd=tmp_path)[0] == 2
+
+
+def test_a_mirror_that_asks_for_credentials(tmp_path: Path) -> None:
+    """Its clients have to name themselves; the mirror itself asks its own answers without."""
+    (tmp_path / "auth").write_text(auth_lines())
+    store = f"sqlite:///{tmp_path / 'mirror.db'}"
+    with running_service() as url:
+        filled(Client(url))
+        once = ("mirror", "--from", url, "--store", store, "--once")
+        code, _, told = command(*once, cwd=tmp_path, BRIDGE_AUTH_FILE=str(tmp_path / "auth"))
+        assert code == 0, told
+        wish = Wish(url, url, Access(), None, None, None, (), False, forward_writes=True)
+        settings = Settings(store=store, auth_file=str(tmp_path / "auth"))
+        with mirrored(wish, settings) as (one, app), closing(InProcess(app)) as served:
+            one.sync()
+            assert served.ask("GET", "/subjects").status == 401
+            assert served.ask("POST", "/subjects/new/versions", {"schema": '"int"'}).status == 401
+            assert one.compare() == 0
+        assert Client(url).get("/subjects/new/versions").status == 404

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -94,14 +93,14 @@ def test_import_makes_room_for_itself(registry: Registry) -> None:
     assert register(registry, "t", NewSchema('"int"', id=1, version=1)).stored.id == 1
 
 
-def test_ids_stay_used_after_imports_deletes_and_restarts(registry: Registry, tmp_path: Path) -> None:
+def test_ids_stay_used_after_imports_deletes_and_restarts(registry: Registry, store_url: str) -> None:
     mode.update(registry, "s", "IMPORT")
     register(registry, "s", NewSchema('"int"', id=500))
     mode.update(registry, "s", None)
     subjects.delete_subject(registry, "s")
     subjects.delete_subject(registry, "s", permanent=True)
     registry.store.close()
-    again = Registry(open_store(f"sqlite:///{tmp_path / 'registry.db'}"))
+    again = Registry(open_store(store_url))
     assert register(again, "t", NewSchema('"string"')).stored.id == 501
     again.store.close()
 

@@ -12,9 +12,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from service.moving.asking import Access, Http
+from schemas.errors import SetupError
+from service.moving.asking import Access, Answer, Http
+from service.moving.progress import Lines
 from service.moving.rest import RestSource
+from service.moving.rest_write import RestTarget
+from service.registry.moving.plan import merged
+from service.registry.moving.snapshot import Snapshot
+from tests.service.support import Client
 from tests.service.test_import_export import command
+from tests.service.test_moving import schema, snapshot
 
 
 class Seven(BaseHTTPRequestHandler):
@@ -86,3 +93,56 @@ def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
     assert command("import", seven, "--dry-run", cwd=tmp_path, BRIDGE_REGISTRY_USER="u:p:w")[0] == 0
     code, _, told = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
     assert (code, "refused GET /subjects" in told) == (2, True)
+
+
+def test_versions_behind_an_alias_are_counted(client: Client) -> None:
+    """While a subject's config has an alias, every path shows the other subject."""
+    for subject in ("s", "hidden"):
+        assert client.register(subject, '"int"').status == 200
+    assert client.send("PUT", "/config/hidden", {"alias": "s"}).status == 200
+    with closing(Http(client.url)) as http:
+        source = RestSource(http)
+        assert list(source.read().versions) == [("s", 1)]
+    assert source.left_out == {"versions that REST hides because their subject's config has an alias": 1}
+
+
+def test_progress_without_a_terminal() -> None:
+    said: list[str] = []
+    told = Lines(said.append, every=0)
+    told("versions", 3, 10)
+    told("writing", 1, None)
+    told("configs", 0, 0)
+    assert said == ["versions: 3 of 10", "writing: 1"]
+
+
+class Refusing:
+    """A target without DELETE /mode (Confluent 7.x), where one subject's mode can't be changed."""
+
+    name = "http://old"
+
+    def __init__(self) -> None:
+        self.modes: list[str] = []
+
+    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+        if method == "DELETE":
+            return Answer(405, b"{}")
+        if "stuck" in target and body != {"mode": "IMPORT"}:
+            return Answer(422, b'{"message":"no"}')
+        self.modes.append(f"{target} {body['mode']}" if "mode" in body else target)
+        return Answer(200, json.dumps({"id": body.get("id")}).encode())
+
+
+def test_modes_are_put_back_as_far_as_it_goes() -> None:
+    source = snapshot(schema("s", 1, 1))
+    target = Snapshot(modes={"stuck": "READONLY", "t": "READONLY"})
+    asker = Refusing()
+    with pytest.raises(SetupError, match="modes not put back, perhaps still IMPORT: stuck"):
+        RestTarget(asker).carry_out(merged(source, target), source, target)
+    assert asker.modes == [
+        "/mode?force=true IMPORT",
+        "/mode/stuck?force=true IMPORT",
+        "/mode/t?force=true IMPORT",
+        "/subjects/s/versions",
+        "/mode/t?force=true READONLY",
+        "/mode?force=true READWRITE",
+    ]

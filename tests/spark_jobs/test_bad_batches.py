@@ -21,8 +21,10 @@ from schemas.plain import json_line
 from schemas.wire import FORMATS
 from spark_jobs import jobs
 from spark_jobs.codec import Side, decode_one, transcode_one
+from spark_jobs.flow import Work
+from spark_jobs.job_batches import DdlBatches, JobBatches
 from spark_jobs.messages import message_line
-from spark_jobs.workers import DdlBatches, DecodeBatches, RunBatches, TranscodeBatches, rescue
+from spark_jobs.workers import DecodeBatches, TranscodeBatches, rescue
 from tests.support import fuzz
 from tests.support.golden import Golden, Registry
 
@@ -83,8 +85,8 @@ def _mixed(golden: Golden, seed: str) -> tuple[list[Message], list[bool]]:
 def test_decode(golden: Golden) -> None:
     messages, own = _mixed(golden, "decode")
     out, dead, alone = _Lines(), _Lines(), _Lines()
-    summary: Any = jobs.decode(messages, golden.side(), out, dead)  # type: ignore[arg-type]
-    jobs.decode(golden.messages(), golden.side(), alone, None)  # type: ignore[arg-type]
+    summary: Any = jobs.run(messages, Work(golden.side()), out, dead)  # type: ignore[arg-type]
+    jobs.run(golden.messages(), Work(golden.side()), alone, None)
     assert [line for line in out.found if line["kind"] != "error"] == alone.found
     assert len(dead.found) == own.count(False) == sum(line["kind"] == "error" for line in out.found)
     assert summary.messages == len(messages)
@@ -104,7 +106,7 @@ def test_transcode_and_batch_encoders(golden: Golden, to: str) -> None:
     def run(incoming: list[Message]) -> tuple[list[Any], list[Any]]:
         out, dead, registry = _Lines(), _Lines(), Registry()
         write = Side(to, registry, Options.of({"max_batch_size": 16}, time_zone=golden.zone))  # type: ignore[arg-type]
-        jobs.transcode([replace(m, timestamp=1_800_000_000_000) for m in incoming], read, write, out, dead)  # type: ignore[arg-type]
+        jobs.run([replace(m, timestamp=1_800_000_000_000) for m in incoming], Work(read, write), out, dead)  # type: ignore[arg-type]
         return out.found, dead.found
 
     written, refused = run(messages)
@@ -157,17 +159,18 @@ _RESULTS = pa.schema([
     ("position", pa.int64()), ("bad", pa.string()), ("lines", pa.list_(pa.string())), ("out", pa.list_(pa.string())),
     ("notes", pa.list_(pa.string())), ("tally", pa.map_(pa.string(), pa.int64())), ("error", _STRUCT),
     ("origin", pa.string()), ("fatal", _STRUCT),
+    ("marks", pa.list_(pa.null())), ("partition", pa.int32()), ("resolved", pa.int64()),
 ])  # fmt: skip
 
 
 @EACH
 def test_workers_of_the_command_line(golden: Golden) -> None:
-    """RunBatches gives a result a message, whatever is in it; lines that are no messages come back as they are."""
+    """JobBatches gives a result a message, whatever is in it; lines that are no messages come back as they are."""
     messages, own = _mixed(golden, "workers")
     decoder = golden.side().decoder()
     want = [fuzz.lines(decoder, m) for m in messages]
     for lines in (False, True):
-        run = RunBatches(golden.side(), None, None, _RESULTS)
+        run = JobBatches(Work(golden.side()), _RESULTS)
         found = [row for batch in run(_batches(messages, lines=lines)) for row in batch.to_pylist()]
         assert [row["position"] for row in found] == list(range(len(messages)))
         assert [row["error"] is None for row in found] == own
@@ -175,7 +178,7 @@ def test_workers_of_the_command_line(golden: Golden) -> None:
             assert [row["lines"] for row in found] == want
         assert all(row["fatal"] is None and row["bad"] is None for row in found)
     junk = pa.RecordBatch.from_pylist([{"position": 0, "line": b"\xff{"}, {"position": 1, "line": b"  "}])
-    [result] = RunBatches(golden.side(), None, None, _RESULTS)([junk])
+    [result] = JobBatches(Work(golden.side()), _RESULTS)([junk])
     assert [row["bad"] for row in result.to_pylist()] == ["ff7b", None]
 
 
@@ -190,7 +193,7 @@ def test_workers_of_the_api(golden: Golden) -> None:
     assert sum(r["kind"] == "error" for r in rows) == own.count(False)
     if FORMATS[golden.format].carries_ddl:
         ddl = pa.schema([("position", pa.int64()), ("number", pa.int32()), ("query", pa.string())])
-        statements = [r for b in DdlBatches(golden.side(), ddl)(_batches(messages)) for r in b.to_pylist()]
+        statements = [r for b in DdlBatches(Work(golden.side()), ddl)(_batches(messages)) for r in b.to_pylist()]
         assert all(own[r["position"]] for r in statements)
     out = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("error", error)])
     write = Side("open", Registry(), Options.of({}, time_zone=golden.zone))  # type: ignore[arg-type]
@@ -220,7 +223,7 @@ def test_names_that_are_no_text_pass_the_workers() -> None:
         assert message.value is not None
         assert old in message.value
         bad = replace(message, value=message.value.replace(old, new))
-        [batch] = RunBatches(golden.side(), None, None, _RESULTS)(_batches([bad, message]))
+        [batch] = JobBatches(Work(golden.side()), _RESULTS)(_batches([bad, message]))
         first, second = batch.to_pylist()
         assert json.loads(first["lines"][0])["code"] == "MALFORMED"
         assert second["error"] is None

@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.errors import SetupError
-from schemas.event import Message, RowChange
-from schemas.options import Options
-from schemas.table import Column, Value
-from schemas.types import Kind
+from schemas.event import Message
 from spark_jobs import decode, transcode
-from spark_jobs.codec import Side, decode_one
+from spark_jobs.codec import decode_one
 from spark_jobs.columns import CHANGES
 from spark_jobs.frames import read_files
 from spark_jobs.lookup import FileSchemas, Registered
-from spark_jobs.messages import message_line, read_messages
+from spark_jobs.messages import message_line
 from tests.support import shop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "avro"
-TYPED_CASES = ("bulk.ext1", "bulk.ext0.str", "evolution_min.ext1", "wide.before.ext1", "pk_types.ext1", "charset.ext1")
 
 
 def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
@@ -46,59 +42,6 @@ def _damaged(messages: list[Message]) -> list[Message]:
     broken += [Message(b"\x00\x00\x00\x00\x01", value, good[0].topic), Message(b"", value, good[0].topic)]
     broken += [Message(None, None, good[0].topic)]
     return [good[0], *broken, *good[1:]]
-
-
-@pytest.mark.parametrize("check", ["exact", "header"])
-@pytest.mark.parametrize("case", TYPED_CASES)
-def test_typed_decode_equals_the_codec(spark: SparkSession, case: str, check: Any) -> None:
-    if (case, check) == ("charset.ext1", "header"):
-        pytest.skip("only the exact check looks at the bytes of text")
-    meta = GOLDEN / f"{case}.meta.json"
-    found = [m for m in read_messages(GOLDEN / f"{case}.jsonl") if isinstance(m, Message)]
-    schemas = FileSchemas.read(meta)
-    decoder = Side("avro", schemas, Options.of({})).decoder()
-    table = next(e.table.id for m in found for e in decode_one(decoder, m).events if isinstance(e, RowChange))
-    frame = decode(_frame(spark, found), format="avro", schemas=schemas, table=str(table), check=check)
-    rows = {r["source"]["offset"]: r.asDict(recursive=True) for r in frame.collect()}
-    newest = frame.schema["after"].dataType.fieldNames()  # type: ignore[attr-defined]
-    for number, message in enumerate(found):
-        result = decode_one(decoder, message)
-        if result.error is not None:
-            assert rows.pop(number)["error"]["code"] == result.error.code
-            continue
-        (event,) = result.events
-        assert isinstance(event, RowChange)
-        if event.table.id != table:
-            assert number not in rows
-            continue
-        row = rows.pop(number)
-        assert row["error"] is None
-        assert (row["op"], row["commit_ts"], row["schema_id"]) == (event.op, event.commit_ts, event.schema_id)
-        assert row["flags"] == event.flags
-        for side, values in (("before", event.before), ("after", event.after)):
-            assert (row[side] is None) == (values is None), side
-            for name in newest if values is not None else ():
-                want = _typed(event.table.by_name[name], values[name]) if values and name in values else None
-                assert row[side][name] == want, f"{side}.{name}"
-    assert not rows
-
-
-def _typed(column: Column, value: Value) -> Any:
-    """A plain value as Python has what Spark made of it."""
-    if value is None:
-        return None
-    if isinstance(value, bytes):
-        return bytearray(value) if column.type.kind is not Kind.TEXT else f'{{"hex":"{value.hex()}"}}'
-    if column.type.kind in (Kind.FLOAT, Kind.DOUBLE):
-        import struct
-
-        number = float(value)
-        return struct.unpack("<f", struct.pack("<f", number))[0] if column.type.kind is Kind.FLOAT else number
-    if column.type.kind is Kind.DECIMAL and column.length is not None and column.length <= 38:
-        return Decimal(value)
-    if column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
-        return Decimal(value)
-    return int(value) if column.type.kind in (Kind.INTEGER, Kind.YEAR) else value
 
 
 def test_exact_check_finds_what_spark_lets_pass(spark: SparkSession) -> None:

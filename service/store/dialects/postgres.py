@@ -158,6 +158,8 @@ class Postgres:
 
 
 def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
+    # The server too is to notice a machine that is gone: it may have been the one that writes.
+    connection.execute("SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3")
     # An answer is given when the write is on disk; a stricter setting of the server stays.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN "
@@ -171,7 +173,7 @@ def _parsed(url: str) -> URL:
     except (exc.ArgumentError, ValueError):
         parsed = None
     if parsed is None or not parsed.database:
-        details = f"store {shown_url(url)!r} is not understood; write postgresql://USER@HOST/DATABASE"
+        details = f"store {shown_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return parsed.set(drivername="postgresql+psycopg")
 

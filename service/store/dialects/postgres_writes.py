@@ -19,7 +19,7 @@ from service.store.dialects.numbers import Looks, Numbers
 
 WRITER: Final = "writer "
 
-_IDLE_MS: Final = 15_000
+_IDLE_MS: Final = 120_000  # a process that stands still must not keep the others waiting for ever
 _LOOK_MS: Final = 2_000
 _BEGIN: Final = """BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms};

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,8 @@ from service.store.history import HistoryStore
 
 
 @pytest.fixture
-def histories(tmp_path: Path) -> Iterator[HistoryStore]:
-    store = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+def histories(store_url: str) -> Iterator[HistoryStore]:
+    """On each kind of store."""
+    store = open_store(store_url)
     yield HistoryStore(store)
     store.close()

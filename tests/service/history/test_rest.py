@@ -93,6 +93,9 @@ def test_what_is_not_known_says_what_to_do(client: Client) -> None:
     statement(client, T0, "CREATE TABLE t (a int)", changefeed="other")
     assert client.get(f"/history/shop/t/at/{T0 + 1}").error == (422, 42250)
     assert client.get(f"/history/shop/t/at/{T0 + 1}?changefeed=other").status == 200
+    drop = {"commit_ts": T0 + STEP, "db": "shop", "query": "DROP TABLE t"}
+    assert give(client, "ddl", **drop).error == (422, 42250)
+    assert give(client, "ddl?changefeed=other", **drop).json["changefeed"] == "other"
 
 
 def test_snapshots_end_the_unknown(client: Client, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from schemas.errors import DdlError
 from schemas.event import Message
 from service.history import reading
 from service.history.model import State
+from service.registry.patience import Outage
 from service.store import open_store
 from service.store.history import HistoryStore
+from service.store.transaction import Transaction
 from service.tracker.config import Tracked
 from service.tracker.progress import Progress
 from service.tracker.running import tracker_of
@@ -219,3 +223,26 @@ def sealed(url: str) -> int:
         return next((one.sealed_ts for one in HistoryStore(store).changefeeds()), 0)
     finally:
         store.close()
+
+
+def test_an_outage_of_the_store_is_waited_for(histories: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost and nothing counted twice when transactions fail, also when only their COMMIT does."""
+    store, write_to, left = histories._store, histories._store.write, [2, 1]
+
+    @contextmanager
+    def write_or_fail() -> Iterator[Transaction]:
+        with write_to() as tx:
+            if left[0]:
+                left[0] -= 1
+                raise Outage("Write")
+            yield tx
+            if left[1]:
+                left[1] -= 1
+                raise Outage("Write")
+
+    monkeypatch.setattr(store, "write", write_or_fail)
+    file = GOLDEN / "open" / "evolution.default.jsonl"
+    progress = followed(histories, "c", file)
+    assert left == [0, 0]
+    assert (progress.errors, progress.failed, progress.pending, progress.drift) == ({}, 0, 0, 0)
+    assert progress.new == len(histories.ddl("c")) >= 1

@@ -1,0 +1,38 @@
+"""`/lineage`: topic → table version → subject → job, as the Spark jobs tell it. Ours; Confluent's registry has none."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from schemas.errors import RegistryError
+from service.api.call import Called
+from service.registry import lineage
+
+router = APIRouter(prefix="/lineage")
+
+
+async def _told(request: Request) -> dict[str, Any]:
+    """The body: a JSON object. Raises BAD_REQUEST."""
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise RegistryError("BAD_REQUEST", details=f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RegistryError("BAD_REQUEST", details="a JSON object is needed")
+    return found
+
+
+@router.post("")
+def post(call: Called, told: Annotated[dict[str, Any], Depends(_told)]) -> Response:
+    """What one run of a job used; answers how many edges were kept."""
+    return call.answer({"edges": lineage.record(call.registry, told)})
+
+
+@router.get("")
+def get(call: Called) -> Response:
+    """The edges, by `job`, `topic`, `table` and `subject` where they are given."""
+    wanted = {name: call.text(name) for name in ("job", "topic", "table", "subject")}
+    return call.answer(call.page(lineage.of(call.registry, **wanted)))

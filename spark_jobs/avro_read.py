@@ -1,0 +1,207 @@
+"""TiCDC Avro of one table inside the JVM, checked as far as a header and Spark's own reader go (`check="header"`).
+
+One CASE over the five header bytes: each branch is Spark's `from_avro` with that id's writer schema, key or value,
+resolved to a reader schema of the newest version's columns (reference: spark.md §2). So a record is read once, a row is
+built once, and no Python is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+from schemas.publish.avro import BEFORE
+from schemas.table import Column as TableColumn
+from schemas.table import Table
+from schemas.types import Kind
+from spark_jobs.avro_schemas import WriterSchema
+from spark_jobs.avro_shapes import COMMIT, OP, Shape, shapes
+from spark_jobs.columns import python_value, row_type, spark_type
+from spark_jobs.plans import metric
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Missing = Literal["null", "default"]
+_TWO_64 = Decimal(1 << 64)
+_KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
+
+
+@dataclass(frozen=True)
+class HeaderPlan:
+    """Messages of one table → change events. missing: what a row has for a column that its version lacks.
+
+    others: headers of other tables' records, which are left out and counted.
+    """
+
+    table: Table
+    keys: tuple[WriterSchema, ...]
+    values: tuple[WriterSchema, ...]
+    others: tuple[bytes, ...]
+    missing: Missing = "null"
+
+    def decode(self, frame: DataFrame) -> DataFrame:
+        """Messages with Kafka's columns → change events (spark_jobs.columns.CHANGES, before and after as structs)."""
+        from pyspark.sql import functions as F
+
+        if self.others:
+            header = F.substring(F.coalesce("value", "key"), 1, 5)
+            theirs = F.coalesce(header.isin(*[F.lit(h) for h in self.others]), F.lit(False))
+            marked = frame.withColumn("_theirs", theirs)
+            marked = marked.observe(
+                metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+            )
+            frame = marked.where(~F.col("_theirs"))
+        found = shapes(self.values, self.keys)
+        data = F.coalesce("value", "key")
+        cut = frame.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
+        read = cut.select(*_KAFKA, "_h", *(_read(s).alias(f"_f{s.number}") for s in found))
+        made = read.select(*_KAFKA, "_h", *(c.alias(name) for name, c in self._record(found)))
+        return made.select(*(c.alias(name) for name, c in self._columns()))
+
+    def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
+        """What the record says, whichever shape it has; all of it NULL where it could not be read."""
+        from pyspark.sql import functions as F
+
+        kind = row_type(self.table)
+        valued = F.col("value").isNotNull()
+        keyed = F.col("key").isNull()
+        if self.keys:
+            keyed = keyed | F.substring("key", 1, 5).isin(*[F.lit(w.header) for w in self.keys])
+        sound = _first(found, self._sound) & (~valued | keyed)
+        op, ts = _first(found, lambda s, r: r[OP]), _first(found, lambda s, r: r[COMMIT])
+        sound = sound & F.coalesce((ts >= 0) & op.isin("c", "u", "d"), (op.isNull() & F.coalesce(ts >= 0, F.lit(True))))
+        yield "_ok", F.coalesce(sound, F.lit(False))
+        yield "_op", F.when(valued, op).otherwise(F.lit("d"))
+        yield "_ts", ts
+        yield "_id", _first(found, lambda s, r: F.col(f"_f{s.number}._id"))
+        yield "_row", _first(found, lambda s, r: self._row(s, r)).cast(kind)
+        if any(s.has_before for s in found):
+            yield "_old", _first(found, lambda s, r: self._old(s, r)).cast(kind)
+        else:
+            yield "_old", F.lit(None).cast(kind)
+
+    def _columns(self) -> Iterator[tuple[str, Column]]:
+        from pyspark.sql import functions as F
+
+        ok, op, gone = F.col("_ok"), F.col("_op"), F.col("_op").eqNullSafe("d")
+        none = F.array().cast("array<string>")
+        names = F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else none
+        yield "kind", F.when(ok, F.lit("row")).otherwise(F.lit("error"))
+        yield "op", F.when(ok, F.coalesce(op, F.lit("c")))
+        yield "commit_ts", F.when(ok, F.col("_ts"))
+        yield "commit_time", F.when(ok, F.timestamp_millis(F.shiftright("_ts", 18)))
+        yield "db", F.when(ok, F.lit(self.table.id.db))
+        yield "table", F.when(ok, F.lit(self.table.id.table))
+        yield "schema_id", F.when(ok, F.col("_id"))
+        yield "table_version", F.lit(None).cast("bigint")
+        yield "key", F.when(ok, names)
+        yield "before", F.when(ok & gone, F.col("_row")).when(ok & (op == "u"), F.col("_old"))
+        yield "after", F.when(ok & ~gone, F.col("_row"))
+        yield "flags", F.when(ok, F.when(op.isNull(), F.array(F.lit("op_unknown"))).otherwise(none))
+        yield "ddl_type", F.lit(None).cast("int")
+        yield "query", F.lit(None).cast("string")
+        yield "row", F.lit(0)
+        yield "source", F.struct("topic", "partition", "offset", "timestamp")
+        yield "error", F.when(~ok, self._error())
+
+    def _error(self) -> Column:
+        """Why a message is refused, as far as its header tells."""
+        from pyspark.sql import functions as F
+
+        header = F.col("_h")
+        known = [F.lit(w.header) for w in (*self.values, *self.keys)]
+        detail = 'Spark can\'t read the record; check="exact" says why'
+        rules = (
+            (header.isNull(), "EMPTY_RECORD", "key and value are null"),
+            (~((F.length(header) == 5) & header.startswith(F.lit(b"\0"))), "NOT_FRAMED", "no Confluent header"),
+            (~header.isin(*known), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+        )
+        told = F.struct(F.lit("MALFORMED").alias("code"), F.lit(detail).alias("detail"))
+        for condition, code, text in reversed(rules):
+            told = F.when(condition, F.struct(F.lit(code).alias("code"), F.lit(text).alias("detail"))).otherwise(told)
+        return F.struct(told["code"].alias("code"), told["detail"].alias("detail"), F.col("key"), F.col("value"))
+
+    def _sound(self, shape: Shape, record: Column) -> Column:
+        """Spark could read the record, and each value fits the type that it is given."""
+        sound = record[shape.mark].isNotNull()
+        for column in self.table.columns:
+            found = shape.columns.get(column.name)
+            if found is not None and _doubtful(shape, found):
+                value = record[column.name]
+                sound = sound & (value.isNull() | _typed(shape, value, found, spark_type(column)).isNotNull())
+        return sound
+
+    def _row(self, shape: Shape, record: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.struct(*(self._column(shape, c, record).alias(c.name) for c in self.table.columns))
+
+    def _old(self, shape: Shape, record: Column) -> Column | None:
+        from pyspark.sql import functions as F
+
+        return F.when(record[BEFORE].isNotNull(), self._row(shape, record[BEFORE])) if shape.has_before else None
+
+    def _column(self, shape: Shape, column: TableColumn, record: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        kind = spark_type(column)
+        found = shape.columns.get(column.name)
+        value = F.lit(None).cast(kind) if found is None else _typed(shape, record[column.name], found, kind)
+        lacking = shape.lacking(column.name)
+        if self.missing == "default" and lacking and column.default is not None and not column.default_is_expr:
+            preset = F.lit(python_value(column, column.default)).cast(kind)
+            lacks = F.col("value").isNotNull() & F.col(f"_f{shape.number}._id").isin(*lacking)
+            value = F.when(lacks, preset).otherwise(value)
+        return value
+
+
+def _read(shape: Shape) -> Column:
+    """CASE over the header → struct<_id, _r>: the schema id and the record as the shape's reader schemas have it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro import functions as avro
+
+    branches: Any = F
+    for writer, reader in zip(shape.writers, shape.readers, strict=True):
+        record = avro.from_avro("_b", writer.readable, {"mode": "PERMISSIVE", "avroSchema": reader})
+        found = F.struct(F.lit(writer.entry.id).alias("_id"), record.alias("_r"))
+        branches = branches.when(F.col("_h") == F.lit(writer.header), found)
+    read: Column = branches
+    return read
+
+
+def _first(found: tuple[Shape, ...], make: Callable[[Shape, Column], Column | None]) -> Column:
+    """What `make` says of the record, by the shape that has one; NULL where none has."""
+    from pyspark.sql import functions as F
+
+    made = [(F.col(f"_f{s.number}"), make(s, F.col(f"_f{s.number}._r"))) for s in found]
+    told = [F.when(record.isNotNull(), column) for record, column in made if column is not None]
+    return reduce(lambda rest, one: F.coalesce(one, rest), reversed(told[:-1]), told[-1])
+
+
+def _doubtful(shape: Shape, column: TableColumn) -> bool:
+    """Whether the wire can carry what the column's type can't hold: YEAR goes as an int, BIGINT UNSIGNED as text."""
+    return column.type.kind is Kind.YEAR or column.name in shape.texts
+
+
+def _typed(shape: Shape, value: Column, column: TableColumn, kind: str) -> Column:
+    """What Spark reads of a column → the newest version's Spark type `kind`, exactly; NULL for what it can't hold."""
+    from pyspark.sql import functions as F
+
+    if column.name in shape.texts:
+        wide = value.try_cast("decimal(20,0)")
+        return F.when(value.rlike(r"^(0|[1-9]\d{0,19})$") & (wide < F.lit(_TWO_64)), wide)
+    if column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
+        wide = value.cast("decimal(20,0)")
+        return F.when(value < 0, wide + F.lit(_TWO_64)).otherwise(wide).cast(kind)
+    return value.try_cast(kind) if _doubtful(shape, column) else value.cast(kind)
+
+
+def rows_where(flag: str) -> Column:
+    """What a metric counts."""
+    from pyspark.sql import functions as F
+
+    return F.count(F.when(F.col(flag), 1)).alias("rows")

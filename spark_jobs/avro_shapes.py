@@ -1,0 +1,149 @@
+"""Which registered versions of a table Avro's own resolution can read into one set of fields, and how.
+
+A shape's reader schemas have the newest version's columns; what a version (or a key) lacks is NULL. Versions whose
+values the resolution would change (a decimal's scale, text against bytes, signed against unsigned) have another shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.publish.avro import BEFORE
+from schemas.table import Column
+from schemas.types import Kind
+from spark_jobs.avro_schemas import WriterSchema, once, spark_schema
+
+OP, COMMIT, MARK = "_tidb_op", "_tidb_commit_ts", "_bridge_read"
+_EXTENSION = {OP: "string", COMMIT: "long"}
+_WIDER = {("int", "long"): "long", ("float", "double"): "double"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Schemas that are read into the same fields without changing a value.
+
+    readers: the schema each of `writers` is resolved to. mark: a field that is NULL only where Spark could not read
+    the record. columns: the newest version's columns that it has, as they are on the wire.
+    """
+
+    number: int
+    writers: tuple[WriterSchema, ...]
+    readers: tuple[str, ...]
+    mark: str
+    columns: Mapping[str, Column]
+    texts: frozenset[str]
+    has_before: bool
+
+    @classmethod
+    def of(cls, number: int, writers: list[WriterSchema], wanted: tuple[str, ...]) -> Shape:
+        """writers: the newest value schema first. wanted: names of the newest version's columns, in order."""
+        described = [json.loads(w.entry.schema) for w in writers]
+        own = [{f["name"]: f["type"] for f in d["fields"]} for d in described]
+        types: dict[str, Any] = {}
+        for fields in own:
+            for name, kind in fields.items():
+                if name != BEFORE:
+                    types[name] = _widest(types.get(name), _bare(kind))
+        types |= _EXTENSION
+        names = [name for name in wanted if name in types]
+        everywhere = [n for n in (*names, OP) if all(isinstance(f.get(n, []), str | dict) for f in own)]
+        has_before = any(BEFORE in fields for fields in own)
+        readers = []
+        for document, fields in zip(described, own, strict=True):
+            made = list(_fields(fields, [*names, *_EXTENSION], types))
+            if has_before:
+                made.append(_before(fields.get(BEFORE), names, types))
+            if not everywhere:
+                made.append({"name": MARK, "type": "int", "default": 1})
+            head = {k: document[k] for k in ("name", "namespace") if k in document}
+            readers.append(spark_schema(json.dumps({"type": "record", **head, "fields": made})))
+        columns = {c.name: c for w in reversed(writers) for c in w.record.columns}
+        shown = {name: columns[name] for name in names}
+        texts = frozenset(n for n, c in shown.items() if c.type.kind is Kind.INTEGER and types[n] == "string")
+        return cls(number, tuple(writers), tuple(readers), (*everywhere, MARK)[0], shown, texts, has_before)
+
+    def lacking(self, name: str) -> list[Any]:
+        """Ids of the value schemas without this column."""
+        return [
+            w.entry.id
+            for w in self.writers
+            if not w.entry.subject.endswith("-key") and all(c.name != name for c in w.record.columns)
+        ]
+
+
+def shapes(values: tuple[WriterSchema, ...], keys: tuple[WriterSchema, ...]) -> tuple[Shape, ...]:
+    """Versions (the newest last) by shape; that of the newest value schema first."""
+    groups: list[list[WriterSchema]] = []
+    for writer in once((*keys, *values))[::-1]:
+        for group in groups:
+            if all(_fit(writer, other) for other in group):
+                group.append(writer)
+                break
+        else:
+            groups.append([writer])
+    wanted = tuple(c.name for c in values[-1].record.columns)
+    return tuple(Shape.of(n, group, wanted) for n, group in enumerate(groups))
+
+
+def _fit(one: WriterSchema, other: WriterSchema) -> bool:
+    """Avro's resolution gives the values of both, in reader schemas of one set of types."""
+    types = {f["name"]: _bare(f["type"]) for f in json.loads(one.entry.schema)["fields"] if f["name"] != BEFORE}
+    columns = {c.name: c for c in one.record.columns}
+    theirs = {c.name: c for c in other.record.columns}
+    for field in json.loads(other.entry.schema)["fields"]:
+        name = field["name"]
+        if name not in types:
+            continue
+        pair = types[name], _bare(field["type"])
+        if pair[0] != pair[1] and _widest(*pair) is None:
+            return False
+        if name in columns and name in theirs and not _alike(columns[name], theirs[name]):
+            return False
+    return True
+
+
+def _alike(one: Column, other: Column) -> bool:
+    """Their numbers and bytes mean the same: BIGINT UNSIGNED goes as a signed long, BIT has a length."""
+    if Kind.BIT in (one.type.kind, other.type.kind):
+        return one.type.kind is other.type.kind and one.length == other.length
+    return (one.unsigned and one.type.bits == 64) == (other.unsigned and other.type.bits == 64)
+
+
+def _widest(one: Any, other: Any) -> Any:
+    """The type that holds both, None where there is none."""
+    if one is None or one == other:
+        return other
+    for narrow, wide in ((one, other), (other, one)):
+        if isinstance(narrow, str) and isinstance(wide, str) and (narrow, wide) in _WIDER:
+            return wide
+    return None
+
+
+def _bare(kind: Any) -> Any:
+    """A type without null, and without what only people and Connect read."""
+    kind = next(b for b in kind if b != "null") if isinstance(kind, list) else kind
+    if not isinstance(kind, dict):
+        return kind
+    if kind.get("logicalType") == "decimal":
+        return {k: kind[k] for k in ("type", "logicalType", "precision", "scale") if k in kind}
+    return kind["type"]
+
+
+def _fields(own: Mapping[str, Any], wanted: list[str], types: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in wanted:
+        if isinstance(own.get(name, []), list):
+            yield {"name": name, "type": ["null", types[name]], "default": None}
+        else:
+            yield {"name": name, "type": types[name]}
+
+
+def _before(own: Any, names: list[str], types: Mapping[str, Any]) -> dict[str, Any]:
+    """The field of the old row, of which a writer may know nothing."""
+    nothing: dict[str, Any] = {"name": BEFORE, "fields": []}
+    old = next((b for b in own or () if b != "null"), nothing)
+    head = {k: old[k] for k in ("name", "namespace") if k in old}
+    fields = list(_fields({f["name"]: f["type"] for f in old["fields"]}, names, types))
+    return {"name": BEFORE, "type": ["null", {"type": "record", **head, "fields": fields}], "default": None}

@@ -1,0 +1,36 @@
+"""`decode`: messages → change events in plain form."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from spark_jobs.commands import grammar
+from spark_jobs.commands.running import run_job
+from spark_jobs.commands.sides import read_side
+from spark_jobs.flow import Work
+
+_EXAMPLES = """\
+examples
+  python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
+  python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
+  python -m spark_jobs decode --format auto --in messages.jsonl --schemas schemas.jsonl
+  python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
+  python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders \\
+      --table shop.orders --out delta:/lake/orders_changes --stream --checkpoint /lake/_checkpoints/orders
+"""
+
+
+def add(commands: Any) -> None:
+    p = grammar.command(commands, "decode", "messages → change events in plain form, a JSON line each", _EXAMPLES)
+    p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages; auto: each its own")
+    p.add_argument(
+        "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
+    )
+    p.add_argument("--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH and FILE.parquet)")
+    grammar.job(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    read = read_side(args, "flag")
+    return run_job(args, Work(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))

@@ -1,0 +1,18 @@
+"""`demo`: the whole thing at work on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    p = commands.add_parser("demo", help="real TiCDC messages: registry, Spark, Debezium, on this machine")
+    p.add_argument("--dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from spark_jobs import demo
+
+    return demo.run(args.dir)

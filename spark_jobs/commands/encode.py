@@ -1,0 +1,38 @@
+"""`encode`: change events in plain form → messages of a format."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from schemas.wire import FORMATS
+from spark_jobs.codec import PLAIN
+from spark_jobs.commands import grammar
+from spark_jobs.commands.running import run_job
+from spark_jobs.commands.sides import read_side, write_side
+from spark_jobs.flow import Work
+
+_EXAMPLES = """\
+examples
+  python -m spark_jobs encode --to open --in rows.jsonl --ddl history.jsonl --out messages.jsonl
+  python -m spark_jobs encode --to avro --in rows.jsonl --registry http://localhost:8081 --out kafka: \\
+      --topic '{schema}_{table}'
+
+The lines are what decode prints. A table's columns come from --ddl, from the DDL lines before its rows, or (lines of
+Avro messages) from the schema that `schema_id` names. Events that the format has no message for (DDL, watermark) are
+skipped and counted by kind.
+"""
+
+
+def add(commands: Any) -> None:
+    p = grammar.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
+    p.add_argument("--to", "--format", dest="to", required=True, choices=sorted(FORMATS), help="format written")
+    grammar.job(p)
+    grammar.target(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    args.format = PLAIN
+    read = read_side(args, "error", warn=FORMATS[args.to].zone is not None and args.to_options is None)
+    write = write_side(args, read)
+    return run_job(args, Work(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

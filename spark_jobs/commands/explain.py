@@ -1,0 +1,39 @@
+"""`explain`: one message, from its bytes to its values."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import SetupError
+from schemas.options import Options
+from spark_jobs import explain
+from spark_jobs.commands import grammar
+from spark_jobs.commands.sides import kafka_of, options_file, read_side
+
+
+def add(commands: Any) -> None:
+    p = commands.add_parser(
+        "explain",
+        help="one message, from its bytes to its values",
+        description=explain.DESCRIPTION,
+        epilog=explain.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explain.add_arguments(p)
+    p.add_argument("--format", default="auto", choices=grammar.READ, help="format (told by the message)")
+    grammar.reading(p)
+    p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
+
+
+def run(args: argparse.Namespace) -> int:
+    place = args.source or args.place
+    if place is None or (args.source and args.place):
+        raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
+    read = read_side(args, "flag")
+    given = {"enable_tidb_extension": True, **options_file(args.to_options)}
+    given.setdefault("time_zone", read.options.time_zone)
+    text, code = explain.run(place, read, Options.of(given), kafka_of(args), args.format_out == "json")
+    print(text)
+    return code

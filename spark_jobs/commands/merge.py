@@ -1,0 +1,42 @@
+"""`merge`: a changelog → a Delta table as the table in TiDB is."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from schemas.errors import SetupError
+from spark_jobs.commands import grammar
+from spark_jobs.commands.running import run_job
+from spark_jobs.commands.sides import read_side
+from spark_jobs.endpoints import delta_of
+from spark_jobs.flow import Work
+from spark_jobs.history import statements_of
+
+_EXAMPLES = """\
+examples
+  python -m spark_jobs merge --format avro --registry http://localhost:8081 --ddl history.jsonl \\
+      --in kafka:shop_orders --table shop.orders --out delta:/lake/orders
+  python -m spark_jobs merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
+      --stream --checkpoint /lake/_checkpoints/orders --trigger 30s
+
+The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:
+from --ddl, from DDL in the topic, or (Avro without either) from the registered schemas, which can't tell a rename from
+a column dropped and one added: there no column goes.
+"""
+
+
+def add(commands: Any) -> None:
+    p = grammar.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
+    p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages")
+    p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
+    grammar.job(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    if delta_of(args.out) is None:
+        raise SetupError("USAGE", details="merge writes --out delta:PATH")
+    if args.until_resolved or args.dedupe:
+        raise SetupError("USAGE", details="merge takes each key's newest change: no --dedupe, no --until-resolved")
+    work = Work(read_side(args, "error"), None, None, args.on_error, merge=True)
+    return run_job(args, work, statements_of(args.ddl))

@@ -1,0 +1,60 @@
+"""`package`: what spark-submit needs of us: a zip for --py-files and the script to submit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import SetupError
+from spark_jobs.commands import grammar
+
+ZIP, SCRIPT = "ticdc_bridge.zip", "bridge.py"
+_MAIN = '''\
+"""The script for spark-submit."""
+
+from spark_jobs.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+'''
+_EXAMPLES = f"""\
+examples
+  python -m spark_jobs package --dir dist
+  spark-submit --master spark://host:7077 --py-files dist/{ZIP} \\
+      --packages org.apache.spark:spark-avro_2.13:4.1.1,org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1 \\
+      dist/{SCRIPT} transcode --spark --from avro --to debezium --registry http://registry:8081 \\
+      --in kafka:shop_orders --out kafka:shop_orders_debezium --bootstrap-servers broker:9092
+
+The Python of the cluster needs what `pip install ticdc-bridge[spark]` brings, without pyspark itself.
+"""
+
+
+def add(commands: Any) -> None:
+    p = grammar.command(commands, "package", "the zip and the script that spark-submit needs", _EXAMPLES, "")
+    p.add_argument("--dir", type=Path, default=Path("dist"), help="where they go (dist)")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        args.dir.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(args.dir / ZIP, "w", zipfile.ZIP_DEFLATED) as out:
+            for path, name in sorted(_files(), key=lambda found: found[1]):
+                # One time for all files: the same sources give the same zip.
+                out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), path.read_bytes())
+        (args.dir / SCRIPT).write_text(_MAIN, encoding="utf-8")
+    except OSError as error:
+        raise SetupError("USAGE", details=f"--dir {args.dir}: {error.strerror or error}") from error
+    print(f"package: {args.dir / ZIP}, {args.dir / SCRIPT}", file=sys.stderr)
+    return 0
+
+
+def _files() -> Iterator[tuple[Path, str]]:
+    root = Path(__file__).resolve().parents[2]
+    for package in ("schemas", "spark_jobs"):
+        for path in (root / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path, str(path.relative_to(root))

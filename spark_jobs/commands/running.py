@@ -1,0 +1,94 @@
+"""decode, encode and transcode once their sides are known: in this process, in Spark, or as a stream."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from schemas.ddl.versions import DdlText
+from schemas.errors import SetupError
+from spark_jobs import jobs, lineage, metrics
+from spark_jobs.commands.sides import kafka_of, seconds
+from spark_jobs.endpoints import (
+    DeadLetters,
+    KafkaClient,
+    delta_of,
+    different_files,
+    line_sink,
+    message_sink,
+    plain_source,
+    source,
+    topic_of,
+)
+from spark_jobs.flow import Work
+from spark_jobs.progress import tell_summary, tracked
+from spark_jobs.tables import table_of
+
+
+def dead_place(args: argparse.Namespace) -> str | None:
+    """Where failed messages go: for encode and transcode there is a place always."""
+    if args.on_error == "drop":
+        return None
+    if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_of(args.out))):
+        found: str | None = args.dead_letter
+        return found
+    if args.stream and args.on_error == "dead-letter":
+        return f"{args.out.removeprefix('kafka:').removeprefix('delta:').rstrip('/') or args.command}.dead"
+    if args.out == "-":
+        return f"{args.command}.dead.jsonl"
+    name = args.out.removeprefix("kafka:").removeprefix("delta:").rstrip("/") or args.source.removeprefix("kafka:")
+    return f"{name}.dead.jsonl"
+
+
+def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] = ()) -> int:
+    """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
+    kafka, place = kafka_of(args), dead_place(args)
+    different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
+    if args.out == "kafka:" and not args.topic and topic_of(args.source) is not None:
+        raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
+    table = getattr(args, "table", None)
+    name = args.job or args.command
+    if args.stream or args.checkpoint:
+        from spark_jobs.stream import Stream, run_stream
+
+        if not (args.stream and args.checkpoint):
+            raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
+        trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
+        stream = Stream(
+            args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
+            table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
+            lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
+        )  # fmt: skip
+        return run_stream(stream)
+    if delta_of(args.out) or table:
+        from spark_jobs.delta_job import run_batch
+
+        summary = run_batch(work, args.source, args.out, place, kafka, args.master, table, statements)
+    else:
+        dead = DeadLetters(place, kafka) if place else None
+        if args.spark:
+            from spark_jobs import spark_run
+
+            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+            summary = spark_run.run(args.source, work, out, dead, kafka, args.master)
+        else:
+            reading = plain_source if args.command == "encode" else source
+            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+            incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
+            summary = jobs.run(incoming, work, out, dead)
+    metrics.write(args.metrics, name, summary)
+    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
+    tell_summary(args.command, summary)
+    return summary.exit_code
+
+
+def waiting(place: str, kafka: KafkaClient) -> int | None:
+    """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
+    topic = topic_of(place)
+    if topic is None or not sys.stderr.isatty():
+        return None
+    from spark_jobs.kafka import extents
+
+    found = extents(topic, kafka.settings()).values()
+    return sum(max(high - max(low, kafka.from_offset), 0) for low, high in found)

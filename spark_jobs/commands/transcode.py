@@ -1,0 +1,35 @@
+"""`transcode`: messages of one format → messages of another."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from schemas.wire import FORMATS, format_named
+from spark_jobs.commands import grammar
+from spark_jobs.commands.running import run_job
+from spark_jobs.commands.sides import read_side, write_side
+from spark_jobs.flow import Work
+
+_EXAMPLES = """\
+examples
+  python -m spark_jobs transcode --from avro --to debezium --registry http://localhost:8081 \\
+      --time-zone Asia/Shanghai --in kafka:shop_orders --out kafka:shop_orders_debezium
+  python -m spark_jobs transcode --from open --to avro --ddl history.jsonl --to-registry http://localhost:8081 \\
+      --subject-strategy topic-record --in kafka:shop --out kafka: --topic '{schema}_{table}' \\
+      --stream --checkpoint /var/lib/bridge/shop
+"""
+
+
+def add(commands: Any) -> None:
+    p = grammar.command(commands, "transcode", "messages of one format → messages of another", _EXAMPLES)
+    p.add_argument("--from", dest="format", required=True, choices=grammar.READ, help="format read")
+    p.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
+    grammar.job(p)
+    grammar.target(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    read = read_side(args, "error", warn=None in (format_named(args.format).zone, FORMATS[args.to].zone))
+    write = write_side(args, read)
+    return run_job(args, Work(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

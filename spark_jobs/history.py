@@ -1,0 +1,210 @@
+"""A table's history as a merge needs it: what its columns were called and when, what was added, when it was emptied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas.ddl.apply import apply
+from schemas.ddl.catalog import new_catalog
+from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode, mode_of
+from schemas.ddl.parser import parse
+from schemas.ddl.statements import (
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    DropTables,
+    Name,
+    RenameColumn,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TruncateTable,
+)
+from schemas.ddl.versions import DdlText
+from schemas.errors import DdlError, SetupError
+from schemas.event import DdlEvent
+from schemas.table import Column, Table, TableId
+from schemas.types import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one statement did to the table. before, after: None where the table was not there.
+
+    renamed: old name → new. emptied: all rows went (TRUNCATE, or CREATE after a DROP; a DROP alone leaves the copy).
+    """
+
+    commit_ts: int
+    before: Table | None
+    after: Table | None
+    renamed: dict[str, str] = field(default_factory=dict)
+    emptied: bool = False
+
+
+def statements_of(path: Path | None) -> list[DdlText]:
+    """The statements of a --ddl file: JSON lines, or a golden's meta.json (its SQL as typed). SetupError USAGE."""
+    if path is None or path == Path("stream"):
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.name.endswith(".meta.json"):
+            steps = [s for s in json.loads(text)["steps"] if s["kind"] == "ddl"]
+            return [DdlText(s["commit_ts"], s["schema"], s["sql"], TYPED) for s in steps]
+        return [_statement(json.loads(line)) for line in text.split("\n") if line.strip()]
+    except OSError as error:
+        raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise SetupError("USAGE", details=f"--ddl {path}: {error}") from error
+
+
+def _statement(found: dict[str, Any]) -> DdlText:
+    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+    modes: dict[str, Mode] = {"wire": WIRE, "show": SHOW, "typed": Mode.typed(found.get("sql_mode", ""))}
+    return DdlText(found["commit_ts"], found.get("db", ""), found["query"], modes[mode])
+
+
+def of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
+    """DDL as the stream carried it."""
+    return [
+        DdlText(e.commit_ts, e.db, e.query, mode_of(e.format)) for e in events if e.query and e.commit_ts is not None
+    ]
+
+
+def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
+    """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
+
+    id_: the table's name at any time. SetupError USAGE says which statement can't be read.
+    """
+    ordered = sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
+    catalog, found = new_catalog(), list[Step]()
+    id_, gone = first_name(ordered, id_), False
+    for one in ordered:
+        before = catalog.table(id_)
+        try:
+            statement = parse(one.query, one.mode, one.db)
+            if one.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+            catalog = apply(catalog, statement, one.db)
+        except DdlError as error:
+            if id_.table.lower() not in one.query.lower():
+                continue  # another table's
+            details = f"DDL at commit_ts {one.commit_ts}, {one.query[:200]!r}: {error.detail}"
+            raise SetupError("USAGE", details=f"the history of {id_} can't be followed: {details}") from error
+        id_ = dict(table_renames(statement, one.db)).get(id_, id_)
+        after = catalog.table(id_)
+        truncated = isinstance(statement, TruncateTable) and _named(statement.table, one.db) == id_
+        again = before is None and after is not None and gone
+        gone = gone if after is None and before is None else after is None
+        renamed: dict[str, str] = {}
+        if (
+            isinstance(statement, AlterTable)
+            and before is not None
+            and _named(statement.table, one.db) in (id_, before.id)
+        ):
+            renamed = _column_renames(statement, before)
+        if truncated or again or renamed or before != after:
+            found.append(Step(one.commit_ts, before, after, renamed, truncated or again))
+    return found
+
+
+def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
+    """Old names, as the table writes them (DDL may name a column in other letters), → new ones."""
+    own = {c.name.lower(): c.name for c in before.columns}
+    found: dict[str, str] = {}
+    for clause in statement.clauses:
+        if isinstance(clause, RenameColumn):
+            found[own.get(clause.old.lower(), clause.old)] = clause.new
+        elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
+            found[own.get(clause.old.lower(), clause.old)] = clause.column.name
+    return found
+
+
+def table_renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
+    """(old, new) of the tables that a statement gives another name."""
+    if isinstance(statement, RenameTables):
+        return [(_named(old, db), _named(new, db)) for old, new in statement.pairs]
+    if isinstance(statement, AlterTable):
+        old = _named(statement.table, db)
+        return [(old, _named(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
+    return []
+
+
+def _renames(ordered: Iterable[DdlText]) -> Iterator[tuple[int, TableId, TableId]]:
+    for one in ordered:
+        if "rename" in one.query.lower():
+            try:
+                for old, new in table_renames(parse(one.query, one.mode, one.db), one.db):
+                    yield one.commit_ts, old, new
+            except DdlError:
+                continue  # told where it matters
+
+
+def first_name(ordered: Iterable[DdlText], id_: TableId) -> TableId:
+    """What a table was called first, by any of its names."""
+    for _, old, new in reversed(list(_renames(ordered))):
+        id_ = old if new == id_ else id_
+    return id_
+
+
+def table_names(statements: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId]]:
+    """[(until, name)…]: what the table was called in rows with commit_ts ≤ until; the last one has no end."""
+    ordered = sorted(statements, key=lambda s: s.commit_ts)
+    name, found = first_name(ordered, id_), list[tuple[int, TableId]]()
+    for commit_ts, old, new in _renames(ordered):
+        if old == name:
+            found.append((commit_ts, name))
+            name = new
+    return [*found, ((1 << 63) - 1, name)]
+
+
+def _named(name: Name, db: str) -> TableId:
+    return TableId(name.db or db, name.table)
+
+
+def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str]]:
+    """[(until, name)…] oldest first: what the column was called in rows with commit_ts ≤ until."""
+    found: list[tuple[int, str]] = []
+    name = column
+    for step in reversed(steps):
+        for old, new in step.renamed.items():
+            if new == name:
+                found.insert(0, (step.commit_ts, old))
+                name = old
+                break
+        if step.emptied:
+            break
+    return found
+
+
+def filled(column: Column) -> tuple[bool, Any]:
+    """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
+
+    An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.
+    """
+    if column.has_default and column.default is not None:
+        moment = str(column.default).upper().startswith("CURRENT_")
+        unknown = column.default_is_expr or column.default_unzoned or moment
+        return (False, None) if unknown else (True, column.default)
+    if column.nullable:
+        return True, None
+    kind = column.type.kind
+    if kind in (Kind.ENUM, Kind.SET):
+        return True, column.elements[0] if kind is Kind.ENUM and column.elements else ""
+    if kind in _ZERO:
+        digits = "." + "0" * (column.scale or 0) if column.scale else ""
+        return True, _ZERO[kind] + (digits if kind in _WITH_DIGITS else "")
+    if kind is Kind.BINARY:
+        return True, b""
+    return False, None
+
+
+_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_ZERO = {
+    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
+    Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",
+    Kind.TIME: "00:00:00",
+}  # fmt: skip

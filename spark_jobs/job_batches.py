@@ -1,0 +1,137 @@
+"""What the commands run in Spark's Python workers: one result a message, with all that the driver counts and tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.errors import BridgeError, SetupError, WireError
+from schemas.event import DdlEvent, Message
+from schemas.plain import json_line
+from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
+from spark_jobs.endpoints import plain_item
+from spark_jobs.flow import Work
+from spark_jobs.messages import message_line, message_of_row, parse_line
+from spark_jobs.summary import Summary
+
+MARKS = "array<struct<commit_ts:bigint,rank:int,id:binary,count:int>>"
+RESULTS = (
+    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
+    f" tally map<string,bigint>, error struct<code:string,fields:string>, origin string, marks {MARKS},"
+    " partition int, resolved bigint, fatal struct<code:string,fields:string>"
+)
+DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+Item = Message | tuple[WireError, Message]
+
+
+def item_of(found: dict[str, Any], plain: bool) -> Item | None:
+    """A row of the input → its message, or what failed; None for an empty line, WireError for one that is none."""
+    if "line" not in found:
+        message = message_of_row(found)
+        return plain_item(message.value or b"", message) if plain else message
+    line = found["line"]
+    if not line.strip():
+        return None
+    return plain_item(line.rstrip(b"\r\n")) if plain else parse_line(line, "")
+
+
+def one_of(work: Work) -> Callable[[Message], Result]:
+    """Message → what becomes of it. Compiled once a task."""
+    decoder, marked = work.read.decoder(), work.marked
+    if work.write is None:
+        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
+    encoder = work.write.encoder()
+    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)
+
+
+@dataclass(frozen=True)
+class DdlBatches:
+    """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to JobBatches."""
+
+    work: Work
+    schema: Any
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+        decoder = self.work.read.decoder()
+        for batch in batches:
+            out = [row for found in batch.to_pylist() for row in self._events(decoder, found)]
+            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+    def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        try:
+            item = item_of(found, self.work.read.format == PLAIN)
+            events = decode_one(decoder, item).events if isinstance(item, Message) else []
+        except BridgeError:
+            return
+        for number, event in enumerate(events):
+            if isinstance(event, DdlEvent):
+                yield {
+                    "position": found["position"], "number": number, "db": event.db, "table": event.table,
+                    "commit_ts": event.commit_ts, "query": event.query,
+                }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JobBatches:
+    """Rows of the input → RESULTS: what jobs.run does with each message.
+
+    A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
+    """
+
+    work: Work
+    schema: Any
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+        one, plain = one_of(self.work), self.work.read.format == PLAIN
+        for batch in batches:
+            out: list[dict[str, Any]] = []
+            for found in batch.to_pylist():
+                position = {"position": found["position"]}
+                try:
+                    item = item_of(found, plain)
+                    if item is None:
+                        out.append(position)
+                        continue
+                    message, result = (
+                        (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+                    )
+                except WireError:
+                    out.append({**position, "bad": found["line"].hex()})
+                    continue
+                except SetupError as error:
+                    # The registry is gone: the driver says so and stops; what comes after it here has no answer.
+                    out.append({**position, "fatal": as_row(error)})
+                    yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+                    return
+                out.append({**position, **_result(result, message, self.work.write is None)})
+            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+
+def as_row(error: BridgeError) -> dict[str, str]:
+    """An error as it travels to the driver, who makes the same error of it."""
+    return {"code": error.code, "fields": json.dumps(error.fields)}
+
+
+def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
+    summary = Summary()
+    summary.count(result, message.topic)
+    error = None if result.error is None else as_row(result.error)
+    return {
+        "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
+        "out": [json_line(message_line(m)) for m in result.out],
+        "notes": result.notes,
+        "tally": list(summary.tally().items()),
+        "error": error,
+        "origin": json_line(message_line(message)) if error else None,
+        "marks": mark_rows(result),
+        "partition": message.partition,
+        "resolved": result.resolved,
+    }
+
+
+def mark_rows(result: Result) -> list[dict[str, Any]]:
+    return [{"commit_ts": m.commit_ts, "rank": m.rank, "id": m.id, "count": m.count} for m in result.marks]

@@ -1,0 +1,80 @@
+"""Delta tables from Spark: the session that can write them, appends that happen once, and what a table is like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.errors import SetupError
+from spark_jobs.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+# A table that we make: columns can be renamed, types can widen.
+PROPERTIES: Mapping[str, str] = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+}
+
+
+def session(master: str | None, delta: bool, config: Mapping[str, str] | None = None) -> SparkSession:
+    """A session, with Delta's jars and extension where a table is read or written.
+
+    SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta.
+    """
+    given = dict(config or {})
+    if delta:
+        from pyspark.sql import SparkSession
+
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            if SETTINGS["spark.sql.extensions"] not in (active.conf.get("spark.sql.extensions", "") or ""):
+                details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
+                raise SetupError("USAGE", details=details)
+            return active
+        # Under spark-submit the jars are the user's (--packages, --jars).
+        given |= SETTINGS if "PYSPARK_GATEWAY_PORT" in os.environ else delta_config()
+    return spark_session("ticdc-bridge", master=master, config=given)
+
+
+def delta_config() -> dict[str, str]:
+    """The settings of a session that can write Delta tables, the pinned jars among them. SetupError JAR_MISSING."""
+    from spark_jobs.jars import jars
+
+    return {**SETTINGS, "spark.jars": ",".join(map(str, jars("delta")))}
+
+
+def at(path: str) -> str:
+    """A path as a table's name in SQL."""
+    return "delta.`" + absolute(path).replace("`", "``") + "`"
+
+
+def absolute(path: str) -> str:
+    """A path of this machine in full; one with a scheme (s3a://…) as it is."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Whether there is a Delta table at the path."""
+    jvm: Any = spark._jvm
+    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute(path)))
+
+
+def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
+    """Appends rows; new columns and wider types widen the table. once: (application, number): a number at or below the
+    table's newest of this application was appended already, and is not again.
+    """
+    writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
+    if once is not None:
+        writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
+    if not exists(frame.sparkSession, path):
+        for name, value in PROPERTIES.items():
+            writer = writer.option(name, value)
+    writer.save(absolute(path))

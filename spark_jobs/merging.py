@@ -1,0 +1,255 @@
+"""`merge`: changes → a Delta table as the table in TiDB is. Upsert and delete by key; the newest commit_ts wins.
+
+The table's columns follow its history: a rename renames, a wider type widens, a dropped column goes, an added one comes
+with what TiDB shows in the rows that were there. How far that is stands in a table property. Deleted keys are kept
+with their commit_ts in a second table beside it, `PATH__tombstones`: an older change that comes late (TiCDC sends at
+least once) brings no row back. Both make a run that is repeated give the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from schemas.errors import SetupError
+from schemas.table import Column, Table, TableId
+from schemas.types import Kind
+from spark_jobs import lake
+from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
+from spark_jobs.history import Step, filled, names_over_time
+from spark_jobs.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_APPLIED = "bridge.schema_ts"
+COMMIT_TS = "_commit_ts"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Delta table that mirrors a table of TiDB."""
+
+    spark: SparkSession
+    id: TableId
+    path: str
+
+    def merge(self, changes: DataFrame, table: Table, steps: list[Step], summary: Summary) -> int:
+        """Applies row changes (spark_jobs.columns.CHANGES with maps, and `position`); how many keys it wrote.
+
+        table: the columns as they are now. steps: the table's history, [] where no DDL is known.
+        SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
+        """
+        keys = [c for c in table.columns if c.handle_key]
+        if not keys:
+            details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
+            raise SetupError("USAGE", details=details)
+        if any(c.name == COMMIT_TS for c in table.columns):
+            raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
+        self._follow(table, steps)
+        emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
+        rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
+        summary.skipped.update({"before TRUNCATE": n} if (n := changes.count() - rows.count()) else {})
+        missing = rows.where("commit_ts is null and op <> 'd'").count()
+        if missing:
+            details = f"{missing} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        self._refuse_key_only(rows, table)
+        newest = self._newest(rows, table, keys, steps).persist()
+        try:
+            return self._apply(newest, table, keys)
+        finally:
+            newest.unpersist()
+
+    # ---- rows
+    def _refuse_key_only(self, rows: DataFrame, table: Table) -> None:
+        if len([c for c in table.columns if not c.virtual]) > len(table.handle_key):
+            cut = rows.where("op <> 'd' and size(map_keys(after)) <= size(`key`)").limit(1).collect()
+            if cut:
+                details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
+                raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
+        """One row a key: its last change. A row whose key was updated is deleted under its old key."""
+        from pyspark.sql import Window
+
+        shown = [c for c in table.columns if not c.virtual]
+        old = [self._value("before", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
+        new = [self._value("after", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
+        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
+        none = [F.lit(None).cast(spark_type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
+        place = [F.col("commit_ts"), F.col("position"), F.col("row")]
+        written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values)
+        deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
+        names = [f"k_{n}" for n in range(len(keys))]
+        key = Window.partitionBy(*names)
+        # Avro's deletes tell no commit_ts: theirs is that of the change before them, after which they come.
+        so_far = key.orderBy("position", "row").rowsBetween(Window.unboundedPreceding, 0)
+        both = written.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
+        both = both.withColumn("turn", F.when(F.col("known"), F.col("turn")).otherwise(2))
+        both = both.withColumn("commit_ts", F.coalesce("commit_ts", F.max("commit_ts").over(so_far)))
+        # At one commit_ts a delete comes before an insert.
+        last = key.orderBy(F.desc_nulls_last("commit_ts"), F.desc("turn"), F.desc("position"), F.desc("row"))
+        newest = both.withColumn("_n", F.row_number().over(last)).where("_n = 1").drop("_n", "position", "row")
+        return newest.withColumn("gone", F.col("turn") != 1).drop("turn")
+
+    def _value(self, side: str, column: Column, steps: list[Step]) -> Any:
+        """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
+        text = f"{side}[{_literal(column.name)}]"
+        present = f"map_contains_key({side}, {_literal(column.name)})"
+        for until, name in reversed(names_over_time(steps, column.name)):
+            text = f"CASE WHEN commit_ts <= {until} THEN {side}[{_literal(name)}] ELSE {text} END"
+            present = (
+                f"CASE WHEN commit_ts <= {until} THEN map_contains_key({side}, {_literal(name)}) ELSE {present} END"
+            )
+        convert = _CONVERT.get(column.type.kind)
+        typed = convert(f"({text})", column) if convert else text
+        known, value = filled(column) if _was_added(column, steps) else (True, None)
+        if not known or value is None:
+            return F.expr(typed)
+        return F.expr(f"CASE WHEN {present} THEN {typed} ELSE {_constant(column, value)} END")
+
+    def _apply(self, newest: DataFrame, table: Table, keys: list[Column]) -> int:
+        shown = [c for c in table.columns if not c.virtual]
+        names = [f"k_{n}" for n in range(len(keys))]
+        count = newest.count()
+        if not count:
+            return 0
+        stones = lake.absolute(self.path).rstrip("/") + "__tombstones"
+        self._bury(newest.where("gone and known").select(*names, "commit_ts"), stones, names)
+        source = newest
+        if lake.exists(self.spark, stones):
+            buried = self.spark.read.format("delta").load(stones).withColumnRenamed("commit_ts", "buried")
+            same = [F.col(f"s.{n}").eqNullSafe(F.col(f"b.{n}")) for n in names]
+            condition = same[0]
+            for one in same[1:]:
+                condition = condition & one
+            late = ~F.col("s.gone") & (F.col("b.buried") > F.col("s.commit_ts"))
+            joined = source.alias("s").join(buried.alias("b"), condition, "left")
+            source = joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
+        view = "bridge_merge_source"
+        source.createOrReplaceTempView(view)
+        on = " AND ".join(f"t.{quoted(c.name)} <=> s.{n}" for n, c in zip(names, keys, strict=True))
+        pairs = [(quoted(c.name), f"s.v_{n}") for n, c in enumerate(shown)] + [(COMMIT_TS, "s.commit_ts")]
+        self.spark.sql(
+            f"MERGE INTO {lake.at(self.path)} t USING {view} s ON {on}"
+            f" WHEN MATCHED AND s.gone AND (s.commit_ts > t.{COMMIT_TS}"
+            f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS})) THEN DELETE"
+            f" WHEN MATCHED AND NOT s.gone AND s.commit_ts >= t.{COMMIT_TS} THEN"
+            f" UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
+            f" WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({', '.join(a for a, _ in pairs)})"
+            f" VALUES ({', '.join(b for _, b in pairs)})"
+        )
+        self.spark.catalog.dropTempView(view)
+        return count
+
+    def _bury(self, gone: DataFrame, stones: str, names: list[str]) -> None:
+        if gone.isEmpty():
+            return
+        if not lake.exists(self.spark, stones):
+            gone.write.format("delta").save(stones)
+            return
+        gone.createOrReplaceTempView("bridge_gone")
+        on = " AND ".join(f"t.{n} <=> s.{n}" for n in names)
+        self.spark.sql(
+            f"MERGE INTO {lake.at(stones)} t USING bridge_gone s ON {on} WHEN MATCHED AND s.commit_ts > t.commit_ts"
+            " THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        self.spark.catalog.dropTempView("bridge_gone")
+
+    # ---- columns
+    def _follow(self, table: Table, steps: list[Step]) -> None:
+        """Brings the Delta table's columns to where the table's are."""
+        if not lake.exists(self.spark, self.path):
+            self._create(table, max((s.commit_ts for s in steps), default=0))
+            return
+        applied = int(self._properties().get(_APPLIED, 0))
+        for step in (s for s in steps if s.commit_ts > applied):
+            if step.emptied:
+                self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {step.commit_ts}")
+            have = self._columns()
+            for old, new in step.renamed.items():
+                if old in have and new not in have:
+                    self.spark.sql(f"ALTER TABLE {lake.at(self.path)} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
+            if step.after is not None:
+                self._reach(step.after, step.commit_ts, drop=True)
+        # Each of these does nothing where it is done already: a run that was cut off here begins again.
+        self._reach(table, None, drop=bool(steps))
+        if steps and steps[-1].commit_ts > applied:
+            self._remember(steps[-1].commit_ts)
+
+    def _create(self, table: Table, applied: int) -> None:
+        columns = [f"{quoted(c.name)} {spark_type(c)}" for c in table.columns if not c.virtual]
+        properties = {**lake.PROPERTIES, _APPLIED: str(applied), "bridge.table": str(self.id)}
+        told = ", ".join(f"'{k}' = {_literal(v)}" for k, v in properties.items())
+        columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
+        self.spark.sql(f"CREATE TABLE {lake.at(self.path)} ({columns_text}) USING delta TBLPROPERTIES ({told})")
+
+    def _reach(self, table: Table, commit_ts: int | None, drop: bool) -> None:
+        have = self._columns()
+        for column in (c for c in table.columns if not c.virtual):
+            wanted = spark_type(column)
+            if column.name not in have:
+                self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({quoted(column.name)} {wanted})")
+                known, value = filled(column)
+                if commit_ts is not None and known and value is not None:
+                    self.spark.sql(
+                        f"UPDATE {lake.at(self.path)} SET {quoted(column.name)} = {_constant(column, value)}"
+                        f" WHERE {COMMIT_TS} <= {commit_ts}"
+                    )
+            elif have[column.name] != wanted:
+                self._retype(column.name, have[column.name], wanted)
+        shown = {c.name for c in table.columns if not c.virtual} | {COMMIT_TS}
+        for name in set(have) - shown if drop else ():
+            self.spark.sql(f"ALTER TABLE {lake.at(self.path)} DROP COLUMN {quoted(name)}")
+
+    def _retype(self, name: str, have: str, wanted: str) -> None:
+        """Widens in place where Delta can; else writes the table anew. A value that does not fit stops the job."""
+        from pyspark.errors import PySparkException
+
+        if have == "string" and wanted != "string":
+            return  # text holds every value; nothing is converted that need not be
+        try:
+            self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ALTER COLUMN {quoted(name)} TYPE {wanted}")
+            return
+        except PySparkException:
+            frame = self.spark.read.format("delta").load(lake.absolute(self.path))
+        cast = frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})"))
+        bad = (
+            frame.where(f"{quoted(name)} IS NOT NULL AND try_cast({quoted(name)} AS {wanted}) IS NULL").limit(1).count()
+        )
+        if bad:
+            details = f"column {name}: its rows don't fit from {have} to {wanted}"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        writer = cast.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.save(lake.absolute(self.path))
+
+    def _columns(self) -> dict[str, str]:
+        schema = self.spark.read.format("delta").load(lake.absolute(self.path)).schema
+        return {f.name: f.dataType.simpleString() for f in schema.fields}
+
+    def _properties(self) -> dict[str, str]:
+        row = self.spark.sql(f"DESCRIBE DETAIL {lake.at(self.path)}").collect()[0]
+        return dict(row["properties"])
+
+    def _remember(self, commit_ts: int) -> None:
+        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} SET TBLPROPERTIES ('{_APPLIED}' = '{commit_ts}')")
+
+
+def _was_added(column: Column, steps: list[Step]) -> bool:
+    """Whether the column came by ALTER TABLE, so that older rows have none."""
+    names = {column.name, *(name for _, name in names_over_time(steps, column.name))}
+    return any(
+        s.before is not None and s.after is not None and not names & {c.name for c in s.before.columns} for s in steps
+    )
+
+
+def _constant(column: Column, value: Any) -> str:
+    """A value in plain form as SQL of the column's Spark type."""
+    if column.type.kind in (Kind.BIT, Kind.BINARY):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        return f"X'{data.hex()}'"
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return f"CAST({_literal(text)} AS {spark_type(column)})"

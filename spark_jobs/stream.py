@@ -1,0 +1,271 @@
+"""`--stream`: Structured Streaming by foreachBatch, each micro-batch planned anew (spark_jobs.micro_batch).
+
+Spark keeps offsets in the checkpoint and runs a batch again that did not end: sinks take it once (a Delta table, a
+folder) or give its messages an id (Kafka). While the registry or Kafka is down the stream waits and tries again, up to
+`patience`; then it ends, and no offset of the batch at hand is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.ddl.versions import DdlText
+from schemas.errors import BridgeError, SetupError
+from schemas.table import TableId
+from spark_jobs import lake, lineage
+from spark_jobs.checkpoint import Checkpoint
+from spark_jobs.codec import Side, check_any_order
+from spark_jobs.endpoints import KafkaClient, topic_of
+from spark_jobs.flow import Work
+from spark_jobs.frames import KAFKA_COLUMNS
+from spark_jobs.lookup import HttpSchemas
+from spark_jobs.metrics import Metrics
+from spark_jobs.micro_batch import Outcome, Runner, needs_delta
+from spark_jobs.progress import batch_line, tell_summary
+from spark_jobs.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
+_UNRESOLVED = 600.0
+_PAUSE, _LONGEST = 1.0, 60.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end."""
+
+    command: str
+    work: Work
+    source: str
+    out: str
+    dead: str | None
+    kafka: KafkaClient
+    checkpoint: str
+    trigger: float | None
+    table: TableId | None = None
+    most: int | None = None
+    master: str | None = None
+    metrics: str | None = None
+    lineage: str | None = None
+    job: str = ""
+    patience: float = 600.0
+    statements: tuple[DdlText, ...] = ()
+
+
+def run_stream(stream: Stream) -> int:
+    """Runs until it is stopped (SIGTERM ends it between two micro-batches); its exit code.
+
+    SetupError when it can't start, or not go on.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
+    check_any_order(stream.work.read)
+    topic = topic_of(stream.source)
+    if topic is None:
+        raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
+    about = {"command": stream.command, "source": stream.source, "out": stream.out}
+    checkpoint = Checkpoint(Path(stream.checkpoint), about)
+    partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
+    spark = lake.session(stream.master, needs_delta(stream.out, stream.dead))
+    running = _Running(stream, topic, spark, checkpoint)
+    running.until_stopped()
+    tell_summary(stream.command, running.total)
+    return running.total.exit_code
+
+
+def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
+    """The partitions of a topic. SetupError KAFKA_UNREACHABLE."""
+    return frozenset(ends(kafka, topic))
+
+
+def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
+    """The offset after the newest message of each partition. SetupError KAFKA_UNREACHABLE."""
+    from spark_jobs.kafka import extents
+
+    return {partition: high for partition, (_, high) in extents(topic, kafka.settings()).items()}
+
+
+class _Running:
+    def __init__(self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
+        work = _patient(stream.work, stream.patience)
+        places = stream.out, stream.dead, stream.kafka
+        self._runner = Runner(spark, work, *places, checkpoint, stream.table, stream.statements)
+        self._metrics = Metrics(stream.metrics, stream.job)
+        self.total = Summary()
+        self._failed: BridgeError | None = None
+        self._crashed: Exception | None = None
+        self._resolved_at = self._well_at = time.monotonic()
+        self._stopping = self._unresolved = False
+        self._batches = 0
+
+    def until_stopped(self) -> None:
+        """Starts the query, and again where Kafka was away, until patience ends."""
+        pause = _PAUSE
+        with _stopped_by_signal(self._stop):
+            while not self._stopping:
+                began, batches, self._crashed = time.monotonic(), self._batches, None
+                error = self._once()
+                if error is None and self._stream.work.until_resolved and self._unresolved:
+                    raise _no_watermark()
+                if error is None:
+                    return
+                if self._failed is not None:
+                    raise self._failed
+                if _unreported(error) and self._batches > batches:
+                    continue
+                if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
+                if not _passing(error):
+                    raise self._crashed or error
+                self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
+                if time.monotonic() - self._well_at > self._stream.patience:
+                    details = f"{_shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
+                print(f"{self._stream.command}: {_shortened(error)}; again in {pause:g} s", file=sys.stderr)
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST)
+
+    def _once(self) -> Exception | None:
+        """One life of the query; what it ended with."""
+        from pyspark.errors import PySparkException
+
+        try:
+            self._query = query = self._started()
+            query.awaitTermination()
+        except (PySparkException, Exception) as error:
+            return error
+        return None
+
+    def _started(self) -> Any:
+        stream = self._stream
+        reader = (
+            self._spark.readStream.format("kafka")
+            .options(**{f"kafka.{name}": value for name, value in stream.kafka.settings().items()})
+            .option("subscribe", self._topic)
+            .option("includeHeaders", "true")
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", "true")
+            .option("fetchOffset.numRetries", "5")
+            .option("fetchOffset.retryIntervalMs", "2000")
+        )
+        if stream.most is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(stream.most))
+        frame = reader.load().where(f"`offset` >= {stream.kafka.from_offset}").selectExpr(*KAFKA_COLUMNS, _POSITION)
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
+        if stream.trigger is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{max(stream.trigger, 0.001) * 1000:.0f} milliseconds").start()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        try:
+            known = (
+                partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
+            )
+            outcome = self._runner.process(frame, number, known)
+            self._check_resolved(outcome)
+        except BridgeError as error:
+            self._failed = error
+            raise
+        except Exception as error:
+            self._crashed = error
+            raise
+        self._batches += 1
+        self._well_at = time.monotonic()
+        self._tell(outcome, number, self._well_at - began)
+
+    def _check_resolved(self, outcome: Outcome) -> None:
+        """--until-resolved on a source that sends no watermark would hold everything for ever."""
+        self._unresolved = outcome.resolved is None and outcome.summary.held > 0
+        if not (self._stream.work.until_resolved and self._unresolved):
+            self._resolved_at = time.monotonic()
+        elif time.monotonic() - self._resolved_at > _UNRESOLVED:
+            raise _no_watermark()
+
+    def _tell(self, outcome: Outcome, number: int, took: float) -> None:
+        stream, summary = self._stream, outcome.summary
+        lag = 0
+        with suppress(SetupError):
+            newest = ends(stream.kafka, self._topic)
+            lag = sum(max(end - outcome.offsets[p] - 1, 0) for p, end in newest.items() if p in outcome.offsets)
+        rate = summary.messages / took if took else 0.0
+        print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
+        self._metrics.update(summary, lag=float(lag), rate=rate)
+        lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)
+        self.total.merge(summary)
+
+    def _stop(self) -> None:
+        self._stopping = True
+        query = getattr(self, "_query", None)
+        if query is not None:
+            query.stop()
+
+    def _servers(self) -> str:
+        return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+def _no_watermark() -> SetupError:
+    details = "--until-resolved: rows wait, and not every partition of the topic has sent a watermark"
+    return SetupError("USAGE", details=details)
+
+
+def _patient(work: Work, patience: float) -> Work:
+    """The work, its registries waited for in mid-stream."""
+
+    def side(one: Side | None) -> Side | None:
+        if one is None or not isinstance(one.schemas, HttpSchemas):
+            return one
+        return replace(one, schemas=one.schemas.waiting(patience))
+
+    read = side(work.read)
+    assert read is not None
+    return replace(work, read=read, write=side(work.write))
+
+
+def _unreported(error: Exception) -> bool:
+    """A defect of Spark 4.1's Kafka source: after a batch that it runs again it can't make its progress report.
+
+    The batch is committed by then (KafkaMicroBatchStream.metrics, latestPartitionOffsets is null); the next start is
+    well.
+    """
+    return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
+
+
+def _passing(error: Exception) -> bool:
+    """Whether Kafka was away, rather than that its data are gone or the job is wrong."""
+    text = str(error)
+    gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
+    away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
+    return not any(word in text for word in gone) and any(word in text for word in away)
+
+
+def _shortened(error: Exception) -> str:
+    text = str(error).split("JVM stacktrace")[0].strip()
+    return " ".join(text.split())[:600]
+
+
+class _stopped_by_signal:
+    """SIGTERM calls `stop` while this is entered; elsewhere than in the main thread it does nothing."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        with suppress(ValueError):
+            # In a thread: the main one is waiting for an answer on its connection to the JVM.
+            self._before = signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=self._stop).start())
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError, AttributeError):
+            signal.signal(signal.SIGTERM, self._before)

@@ -1,0 +1,147 @@
+"""Streams on a real broker, in a real Spark: every message in a sink, in the dead letters, or counted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.event import Message
+from service.testing import running_service
+from spark_jobs.cli import main
+from spark_jobs.dead_letter import ORIGIN, REASON
+from spark_jobs.kafka import TopicWriter, read_topic
+from spark_jobs.lookup import HttpSchemas
+from spark_jobs.messages import read_messages
+from tests.spark_jobs.registries import answer, golden_registry, serving
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Kafka
+
+AVRO = Golden("avro", "evolution.ext1")
+OPEN = Golden("open", "wide.default")
+BAD = Message(b"k", b"\x07nope", None, 0, None, 5, (("x", b"\x00\xff"),))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Kafka, spark: SparkSession) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
+    yield
+    spark.catalog.clearCache()
+
+
+def send(kafka: Kafka, topic: str, messages: list[Message]) -> None:
+    writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers})
+    for message in messages:
+        writer.write(replace(message, partition=message.partition or 0))
+    writer.close()
+
+
+def received(kafka: Kafka, topic: str) -> list[Message]:
+    return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers}))
+
+
+def now(*words: str, checkpoint: str) -> list[str]:
+    return [*words, "--stream", "--checkpoint", checkpoint, "--trigger", "now"]
+
+
+def test_new_schema_ids_in_mid_stream_and_a_poison_message(
+    kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Avro → Debezium to Kafka, and one table typed to Delta: the newest columns, older rows NULL; run on and on."""
+    messages = [m for m in AVRO.messages() if m.topic == "tidb_test_evo"]
+    source, out = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
+    with running_service() as url:
+        known = HttpSchemas(url)
+        for one in AVRO.meta["registered_schemas"]:
+            known.id_of(one["subject"], one["schema"])
+        ids = {one["id"]: known.id_of(one["subject"], one["schema"]) for one in AVRO.meta["registered_schemas"]}
+        sent = [_renumbered(m, ids) for m in messages]
+        common = ["--registry", url, "--in", f"kafka:{source}", "--max-per-batch", "4"]
+        ddl = ["--ddl", str(AVRO.meta_file), "--time-zone", "Asia/Shanghai"]
+        to_kafka = now("transcode", "--from", "avro", "--to", "debezium", *common, *ddl, "--out", f"kafka:{out}",
+                       "--dead-letter", "delta:dead", "--metrics", "m.prom", checkpoint="c1")  # fmt: skip
+        to_delta = now("decode", "--format", "avro", *common, "--table", "test.evo", "--out", "delta:evo",
+                       "--dead-letter", "bad", checkpoint="c2")  # fmt: skip
+        send(kafka, source, [*sent[:3], BAD])
+        assert main(to_kafka) == 1
+        assert main(to_delta) == 1
+        send(kafka, source, sent[3:])
+        assert main(to_kafka) == 0
+        assert main(to_delta) == 0
+    written = received(kafka, out)
+    assert len(written) == len(sent)
+    assert len({dict(m.headers)["bridge.id"] for m in written}) == len(sent)
+    (dead,) = spark.read.format("delta").load(str(Path("dead").absolute())).collect()
+    told = {h["key"]: bytes(h["value"]) for h in dead["headers"]}
+    assert (bytes(dead["key"]), bytes(dead["value"]), told["x"]) == (BAD.key, BAD.value, b"\x00\xff")
+    assert (told[REASON], told[ORIGIN]) == (b"NOT_FRAMED", f"{source}/0/3".encode())
+    (again,) = read_messages(next(Path("bad").iterdir()))
+    assert isinstance(again, Message)
+    assert again.value == BAD.value
+    rows = spark.read.format("delta").load(str(Path("evo").absolute())).orderBy("commit_ts").collect()
+    assert len(rows) == len(sent)
+    newest = [r["after"].asDict() for r in rows if r["after"] is not None][-1]
+    assert {"c0", "c2"} <= newest.keys()
+    assert 'failed_total{job="transcode"' not in Path("m.prom").read_text()  # the second run had none
+    lines = [line for line in capsys.readouterr().err.splitlines() if ": batch " in line]
+    assert any("dead 1 (NOT_FRAMED 1)" in line and "lag 0" in line for line in lines)
+
+
+def _renumbered(message: Message, ids: dict[Any, Any]) -> Message:
+    def framed(data: bytes | None) -> bytes | None:
+        return data and data[:1] + int(ids[int.from_bytes(data[1:5], "big")]).to_bytes(4, "big") + data[5:]
+
+    return replace(message, key=framed(message.key), value=framed(message.value), partition=0)
+
+
+def test_duplicates_and_watermarks_across_micro_batches(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """DDL of an early batch defines tables of later ones; rows wait for a watermark of both partitions."""
+    source = kafka.create_topic(partitions=2)
+    messages = OPEN.messages()
+    words = ["decode", "--format", "open", "--in", f"kafka:{source}", "--ddl", "stream", "--out", "out", "--dedupe"]
+    argv = now(*words, "--until-resolved", "--max-per-batch", "7", checkpoint="c")
+    marks = [m for m in messages if b'"t":3' in (m.key or b"")]
+    send(kafka, source, [*messages, *messages])
+    send(kafka, source, [replace(m, partition=1) for m in marks])
+    assert main(argv) == 0
+    found = [json.loads(line) for path in sorted(Path("out").iterdir()) for line in path.read_text().splitlines()]
+    rows = [line for line in found if line["kind"] == "row"]
+    once = [m for m in messages if (m.value or b"")[8:9] == b"{" and b'"t":1' in (m.key or b"")]
+    del once
+    assert [r["commit_ts"] for r in rows] == sorted(r["commit_ts"] for r in rows)
+    assert len({(r["commit_ts"], r["op"], json.dumps(r["before"]), json.dumps(r["after"])) for r in rows}) == len(rows)
+    assert f"skipped duplicate {len(rows)}" in capsys.readouterr().err
+    assert all("enum_number" not in flag for r in rows for flag in r["flags"])
+    assert main([*argv[: argv.index("--out")], "--out", "elsewhere", *argv[argv.index("--out") + 2 :]]) == 2
+
+
+def test_a_registry_that_goes_away(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """Down at the start: exit 2. Down in mid-stream: waited for, then exit 2, and nothing is skipped."""
+    source = kafka.create_topic()
+    respond, gone = golden_registry(AVRO), threading.Event()
+
+    def failing(method: str, path: str, body: bytes) -> Any:
+        return answer(503, {"message": "away"}) if gone.is_set() and path != "/" else respond(method, path, body)
+
+    send(kafka, source, [m for m in AVRO.messages() if m.topic == "tidb_test_evo"][:4])
+    with serving(failing) as server:
+        words = ["decode", "--format", "avro", "--registry", server.url, "--in", f"kafka:{source}", "--out", "out"]
+        argv = now(*words, "--patience", "1s", checkpoint="c")
+        gone.set()
+        assert main(argv) == 2
+        assert "REGISTRY_UNREACHABLE" in capsys.readouterr().err
+        assert not Path("out").exists()
+        gone.clear()
+        assert main(argv) == 0
+    assert sum(len(p.read_text().splitlines()) for p in Path("out").iterdir()) == 4
+    assert main([*argv, "--registry-wait", "200ms"]) == 2

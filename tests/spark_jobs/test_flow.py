@@ -1,0 +1,169 @@
+"""--dedupe, --until-resolved, --on-error, --topic, --subject-strategy, and the metrics of a run, in this process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.event import Message
+from service.testing import running_service
+from spark_jobs.cli import main
+from spark_jobs.messages import read_messages
+from tests.spark_jobs.test_encode import found, numbered, written
+from tests.support.golden import Golden
+
+OPEN = Golden("open", "wide.default")
+AVRO = Golden("avro", "evolution.ext1")
+BAD = Message(b"k", b"\x07nope", "t", 0, 99, None, (("x", b"\x00\xff"),))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(name).read_text().splitlines()]
+
+
+def decode(*more: str, source: list[Message]) -> int:
+    return main(["decode", "--format", "open", "--in", written(source), "--out", "l", "--ddl", "stream", *more])
+
+
+def test_dedupe_leaves_out_what_came_before(capsys: pytest.CaptureFixture[str]) -> None:
+    messages = numbered(OPEN)
+    again = [replace(m, offset=100 + (m.offset or 0)) for m in messages]
+    assert decode(source=messages) == 0
+    once = lines("l")
+    assert decode("--dedupe", source=[*messages, *again]) == 0
+    rows = [line for line in lines("l") if line["kind"] == "row"]
+    assert rows == [line for line in once if line["kind"] == "row"]
+    assert f"decode: skipped duplicate {len(rows)}" in capsys.readouterr().err
+
+
+def test_until_resolved_waits_for_every_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode(source=numbered(OPEN)) == 0
+    rows = [line for line in lines("l") if line["kind"] == "row"]
+    stamps = sorted({line["commit_ts"] for line in rows})
+    middle, end = stamps[len(stamps) // 2], stamps[-1]
+
+    def mark(commit_ts: int, partition: int, offset: int) -> Message:
+        head = json.dumps({"ts": commit_ts, "t": 3}).encode()
+        key = (1).to_bytes(8, "big") + len(head).to_bytes(8, "big") + head
+        return Message(key, bytes(8), "t", partition, offset)
+
+    changes = [m for m in numbered(OPEN) if (m.value or b"")[8:9] == b"{" and b'"t":3' not in (m.key or b"")]
+    turned = list(reversed(changes))
+    source = [*turned, mark(end, 0, 200), mark(middle, 1, 0)]
+    assert decode("--until-resolved", source=source) == 0
+    released = [line["commit_ts"] for line in lines("l") if line["kind"] == "row"]
+    assert released == sorted(t for t in (line["commit_ts"] for line in rows) if t <= middle)
+    assert "held back" in capsys.readouterr().err
+    assert decode("--until-resolved", source=[*turned, mark(end, 0, 200)]) == 0
+    assert len([line for line in lines("l") if line["kind"] == "row"]) == len(rows)
+
+
+def test_until_resolved_needs_a_watermark(capsys: pytest.CaptureFixture[str]) -> None:
+    source = ["--format", "avro", "--schemas", str(AVRO.meta_file), "--in", str(AVRO.messages_file)]
+    keyed = [m for m in numbered(AVRO) if m.value is not None]
+    source[-1] = written(keyed)
+    assert main(["decode", *source, "--out", "l", "--until-resolved"]) == 2
+    assert "sends no watermark" in capsys.readouterr().err
+    assert not Path("l").exists()
+
+
+@pytest.mark.parametrize(("policy", "code"), [("dead-letter", 1), ("drop", 0), ("fail", 2)])
+def test_on_error(policy: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    source = written([*numbered(AVRO)[:2], BAD, *numbered(AVRO)[2:4]])
+    argv = ["transcode", "--from", "avro", "--to", "debezium", "--schemas", str(AVRO.meta_file), "--in", source]
+    assert main([*argv, "--ddl", str(AVRO.meta_file), "--out", "m.jsonl", "--on-error", policy]) == code
+    err = capsys.readouterr().err
+    assert Path("m.jsonl").exists() == (policy != "fail")
+    assert Path("m.jsonl.dead.jsonl").exists() == (policy == "dead-letter")
+    told = {"dead-letter": "errors 1 (NOT_FRAMED 1)", "drop": "dropped 1 of", "fail": "stopped at t/0/99: NOT_FRAMED"}
+    assert told[policy] in err
+
+
+@pytest.mark.parametrize("strategy", ["topic", "record", "topic-record"])
+def test_what_is_written_is_registered(strategy: str) -> None:
+    """With a real service: TiCDC's and Debezium's schemas, under the subjects of the strategy, and frames with ids."""
+    meta = str(AVRO.meta_file)
+    rows = written([m for m in numbered(AVRO) if m.topic == "tidb_test_evo"][:4])
+    argv = ["transcode", "--from", "avro", "--schemas", meta, "--ddl", meta, "--in", rows, "--to-options", "o.json"]
+    Path("o.json").write_text('{"enable_tidb_extension": true}')
+    with running_service() as url:
+        target = ["--to-registry", url, "--subject-strategy", strategy]
+        for to in ("avro", "debezium-avro"):
+            assert main([*argv, "--to", to, *target, "--topic", f"{to}.{{table}}", "--out", f"{to}.jsonl"]) == 0
+            assert main(["decode", "--format", to, "--registry", url, "--in", f"{to}.jsonl", "--out", "l"]) == 0
+            assert len(lines("l")) == 4
+        subjects = set(_get(f"{url}/subjects"))
+    expected = {
+        "topic": {"avro_evo-key", "avro_evo-value", "debezium-avro.evo-key", "debezium-avro.evo-value"},
+        "record": {"default.test.evo-key", "default.test.evo", "default.test.evoKey", "default.test.evoEnvelope"},
+        "topic-record": {
+            "avro_evo-default.test.evo-key", "avro_evo-default.test.evo", "debezium-avro.evo-default.test.evoKey",
+            "debezium-avro.evo-default.test.evoEnvelope",
+        },
+    }  # fmt: skip
+    assert subjects == expected[strategy]
+
+
+def test_a_schema_that_is_not_in_the_file_is_an_error() -> None:
+    meta = str(AVRO.meta_file)
+    Path("none.jsonl").write_text("")
+    argv = ["transcode", "--from", "avro", "--to", "avro", "--schemas", meta, "--in", written(numbered(AVRO)[:2])]
+    assert main([*argv, "--to-schemas", "none.jsonl", "--out", "m.jsonl"]) == 1
+    assert {dict(m.headers)["bridge.reason"] for m in found("m.jsonl.dead.jsonl")} == {b"UNSUPPORTED_SCHEMA"}
+
+
+def test_metrics_and_lineage(tmp_path: Path) -> None:
+    source = written([*numbered(AVRO)[:3], BAD])
+    with running_service() as url:
+        argv = ["decode", "--format", "avro", "--schemas", str(AVRO.meta_file), "--in", source, "--out", "l"]
+        for _ in range(2):
+            assert main([*argv, "--metrics", "m.prom", "--lineage", url, "--job", "orders"]) == 1
+        edges = _get(f"{url}/lineage?job=orders&table=test.evo")
+        assert _get(f"{url}/lineage?job=other") == []
+    text = Path("m.prom").read_text()
+    assert 'bridge_job_messages_in_total{job="orders"} 4.0' in text
+    assert 'bridge_job_failed_total{job="orders",reason="NOT_FRAMED"} 1.0' in text
+    assert [(e["topic"], e["from"], e["target"]) for e in edges] == [("tidb_test_evo", "avro", "l")] * len(edges)
+    assert sum(e["rows"] for e in edges) == 6
+
+
+def _get(url: str) -> Any:
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def test_replay_sends_the_original_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["decode", "--format", "avro", "--schemas", str(AVRO.meta_file), "--out", "l", "--dead-letter", "d.jsonl"]
+    source = written([BAD, numbered(AVRO)[0]])
+    for attempt in (1, 2, 3):
+        assert main([*argv, "--in", source]) == 1
+        (letter,) = found("d.jsonl")
+        assert dict(letter.headers)["bridge.attempt"] == str(attempt).encode()
+        code = main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "NOT_FRAMED"])
+        assert code == (1 if attempt == 3 else 0)
+        source = "again.jsonl"
+        if attempt < 3:
+            (again,) = read_messages(Path("again.jsonl"))
+            assert isinstance(again, Message)
+            assert (again.key, again.value, again.topic, again.partition, again.offset) == (
+                BAD.key, BAD.value, "t", 0, 99,
+            )  # fmt: skip
+            assert again.headers == (("x", b"\x00\xff"), ("bridge.attempt", str(attempt).encode()))
+    assert found("again.jsonl") == []
+    assert "failed too often 1" in capsys.readouterr().err
+    assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "TRUNCATED"]) == 0
+    assert "other reason NOT_FRAMED 1" in capsys.readouterr().err
+    assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "NO_SUCH"]) == 2
+    assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--since", "2026-11-21T00:00:00Z"]) == 0
+    assert "older, or without a time 1" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""`merge`: the Delta table ends up as the table in TiDB is, its columns too, however often a run is repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.ddl.lexer import TYPED
+from schemas.ddl.versions import DdlText
+from schemas.errors import SetupError
+from schemas.table import TableId
+from spark_jobs.cli import main
+from spark_jobs.history import filled, names_over_time, statements_of, steps_of, table_names
+from tests.spark_jobs.test_encode import numbered, written
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AVRO = Golden("avro", "evolution.ext1")
+EVO = TableId("test", "evo")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ddl(upto: str) -> str:
+    """The golden's DDL as typed, up to the first statement with this word."""
+    steps = [s for s in AVRO.meta["steps"] if s["kind"] == "ddl"]
+    end = next(n for n, s in enumerate(steps) if upto in s["sql"])
+    lines = [{"commit_ts": s["commit_ts"], "db": s["schema"], "query": s["sql"], "typed": True} for s in steps[:end]]
+    Path("ddl.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return "ddl.jsonl"
+
+
+def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
+    found = spark.read.format("delta").load(str(Path(path).absolute())).drop("_commit_ts").orderBy("id").collect()
+    return [row.asDict() for row in found]
+
+
+def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSession) -> None:
+    """ADD with and without default, MODIFY to a wider type, DROP, RENAME COLUMN and RENAME TABLE, a delete."""
+    messages = numbered(AVRO)[:-1]  # the last one comes after TRUNCATE
+    argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:evo"]
+    first, second = written(messages[:6], "a.jsonl"), written(messages[6:], "b.jsonl")
+    assert main([*argv, "--ddl", ddl("ADD COLUMN c2"), "--in", first]) == 0
+    have = dict(spark.read.format("delta").load(str(Path("evo").absolute())).dtypes)
+    assert (have["c1"], set(have)) == ("bigint", {"c0", "id", "v", "c1", "_commit_ts"})
+    early = rows(spark, "evo")
+    truth = [(1, "a2"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (7, "g")]
+    expected = [{"c0": "dflt", "id": id_, "vv": text, "c2": 9} for id_, text in truth]
+    for source in (second, first):  # repeated, older changes come after newer ones
+        assert main([*argv, "--ddl", ddl("TRUNCATE"), "--in", source]) == 0
+        assert rows(spark, "evo") == expected
+    assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
+
+
+def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": 1, "db": "test", "query": "CREATE TABLE evo (id int)"}))
+    argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
+    assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
+    assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
+
+
+def test_history_of_names() -> None:
+    queries = [
+        (1, "CREATE TABLE t (id int primary key, a int)"), (2, "ALTER TABLE t RENAME COLUMN a TO b"),
+        (3, "RENAME TABLE t TO u"), (4, "ALTER TABLE u CHANGE b c bigint NOT NULL"), (5, "DROP TABLE u"),
+        (6, "CREATE TABLE u (id int primary key, c bigint)"),
+    ]  # fmt: skip
+    statements = [DdlText(ts, "d", query, TYPED) for ts, query in queries]
+    for name in ("t", "u"):
+        steps = steps_of([*statements, *statements], TableId("d", name))
+        assert [(s.commit_ts, s.renamed, s.emptied) for s in steps] == [
+            (1, {}, False), (2, {"a": "b"}, False), (3, {}, False), (4, {"b": "c"}, False), (5, {}, False),
+            (6, {}, True),
+        ]  # fmt: skip
+        assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
+        assert [id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+    with pytest.raises(SetupError, match="can't be followed"):
+        steps_of([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
+
+
+def test_what_added_columns_show_in_older_rows() -> None:
+    text = "CREATE TABLE t (a int NOT NULL, b varchar(3) NOT NULL DEFAULT 'x', c datetime(2) NOT NULL, d json NOT NULL,"
+    text += " e timestamp DEFAULT CURRENT_TIMESTAMP, f decimal(5,2) NOT NULL, g enum('p','q') NOT NULL, h int)"
+    (step,) = steps_of([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
+    assert step.after is not None
+    assert {c.name: filled(c) for c in step.after.columns} == {
+        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (False, None),
+        "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
+    }  # fmt: skip
+
+
+def test_ddl_files(tmp_path: Path) -> None:
+    assert {s.db for s in statements_of(AVRO.meta_file)} == {"test"}
+    (tmp_path / "bad").write_text("{")
+    for path in (tmp_path / "bad", tmp_path / "no"):
+        with pytest.raises(SetupError):
+            statements_of(path)

@@ -1,0 +1,88 @@
+"""`verify`: a topic and its transcode are the same but for the known losses; anything else is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.event import Message
+from spark_jobs.cli import main
+from tests.spark_jobs.test_encode import found, numbered, written
+from tests.support.golden import Golden
+
+WIDE = Golden("open", "wide.default")
+META = str(WIDE.meta_file)
+ZONE = ["--time-zone", "Asia/Shanghai"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def transcoded(to: str) -> list[Message]:
+    argv = ["transcode", "--from", "open", "--to", to, "--in", written(numbered(WIDE)), "--ddl", META, *ZONE]
+    assert main([*argv, "--on-lossy", "flag", "--out", "m.jsonl"]) == 0
+    return found("m.jsonl")
+
+
+def verified(to: str, messages: list[Message], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    argv = ["verify", "--from", "open", "--in", written(numbered(WIDE)), "--to", to, "--ddl", META, *ZONE]
+    code = main([*argv, "--against", written(messages, "against.jsonl"), "--format-out", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("to", ["open", "craft", "debezium", "debezium-mysql"])
+def test_a_transcode_is_the_same(to: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report = verified(to, transcoded(to), capsys)
+    assert (code, report["verdict"], report["listed"]) == (0, "same", [])
+    assert report["rows"][0] == report["rows"][1] == report["equal"] + report["with_expected_losses"]
+    lossy = {"debezium": "debezium: DECIMAL that no double is", "debezium-mysql": "debezium-mysql: years below 100"}
+    assert bool(report["expected_losses"]) == (to in lossy)
+    assert to not in lossy or lossy[to] in report["expected_losses"]
+
+
+def test_every_kind_of_difference_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    messages = transcoded("debezium")
+    rows = [n for n, m in enumerate(messages) if b'"op":"c"' in (m.value or b"")]
+
+    def kinds(changed: list[Message]) -> dict[str, int]:
+        code, report = verified("debezium", changed, capsys)
+        assert code == 1
+        counted: dict[str, int] = report["differences"]
+        return counted
+
+    cut = replace(messages[rows[0]], value=b"{")
+    assert kinds([*messages[: rows[0]], cut, *messages[rows[0] + 1 :]]) == {"error": 1, "missing": 1}
+    assert kinds([m for n, m in enumerate(messages) if n != rows[1]]) == {"missing": 1}
+    value = json.loads(messages[rows[0]].value or b"")
+    text = next(k for k, v in value["payload"]["after"].items() if isinstance(v, str) and "varchar" in k)
+    value["payload"]["after"][text] = "changed"
+    damaged = replace(messages[rows[0]], value=json.dumps(value).encode())
+    assert kinds([*messages[: rows[0]], damaged, *messages[rows[0] + 1 :]])["value"] == 1
+    assert verified("debezium", [*messages, messages[rows[0]]], capsys)[1]["repeated"] == [0, 1]
+
+
+def test_the_order_of_a_key_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    messages = transcoded("debezium")
+    code, report = verified("debezium", list(reversed(messages)), capsys)
+    assert code == 1
+    assert set(report["differences"]) == {"order"}
+
+
+def test_a_row_checksum_that_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    golden = Golden("avro", "checksum.checksum")
+    common = ["--schemas", str(golden.meta_file), "--ddl", str(golden.meta_file), *ZONE]
+    argv = ["verify", "--from", "avro", "--to", "avro", *common, "--in", str(golden.messages_file)]
+    assert main([*argv, "--against", str(golden.messages_file)]) in (0, 1)
+    assert "checksums" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_is_wrong_usage() -> None:
+    argv = ["verify", "--from", "open", "--to", "open", "--in", "no.jsonl"]
+    assert main([*argv, "--against", str(WIDE.messages_file)]) == 2
