@@ -4,6 +4,7 @@
     <!-- not run: needs a Docker engine -->   before a block that these machines can't run
     <!-- until: listening on -->              before a block that goes on until Ctrl-C, which comes at these words
     <!-- exit: 1 -->                          before a block whose last command ends with another code than 0
+    <!-- said -->                             before a block of text: these lines are printed by the commands before it
 
 A block of commands is fenced as `sh`; what they print is fenced as `text` or not marked.
 """
@@ -11,7 +12,7 @@ A block of commands is fenced as `sh`; what they print is fenced as `text` or no
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +20,7 @@ _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```[ \t]*$", re.DOTALL | re.MULTILINE
 )
 _COMMENT = re.compile(r"<!-- *(run with|not run|until|exit): *(.*?) *-->\s*\Z")
+_SAID = re.compile(r"<!-- *said *-->\s*\Z")
 _NEEDS = re.compile(r"<!-- *run with: *(.*?) *-->")
 _COMMAND = re.compile(
     r"^\s*(\$ |make |python[0-9.]* |\.venv/bin/|curl |docker |kubectl |pip |tiup |cdc |spark-submit |apt |helm )",
@@ -29,13 +31,17 @@ _INDENTED = re.compile(r"^ {4,}(make |python3? |\.venv/bin/|curl |docker |kubect
 
 @dataclass(frozen=True)
 class Block:
-    """Commands between two fences. line: of the fence. not_run: why not, "" if they run."""
+    """Commands between two fences. line: of the fence. not_run: why not, "" if they run.
+
+    said: what they print, by the page; an ellipsis stands for anything.
+    """
 
     line: int
     text: str
     not_run: str = ""
     until: str = ""
     exit: int = 0
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ def read(path: Path) -> DocPage:
             blocks.append(
                 Block(line, fence["body"], said.get("not run", ""), said.get("until", ""), int(said.get("exit", "0")))
             )
+        elif blocks and _SAID.search(text[: fence.start()]):
+            blocks[-1] = replace(blocks[-1], said=fence["body"])
         elif not fence["info"].strip() and _COMMAND.match(fence["body"]):
             unmarked.append(line)
     outside = _FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)

@@ -181,6 +181,8 @@ def run(block: Block, place: Place, page: DocPage) -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == block.exit, f"{page} line {block.line}: exit {process.returncode}\n{text}\n{said}"
+    lost = [part for line in block.said.splitlines() for part in line.split("…") if part.strip() not in said]
+    assert not lost, f"{page} line {block.line} does not say {lost}\n{said}"
 
 
 def _until(process: subprocess.Popen[str], words: str) -> str:
