@@ -116,7 +116,7 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
         **(_LOOPBACK if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
-        _JVM_OPTIONS: " ".join(filter(None, [f"-Dlog4j2.configurationFile={log4j}", _HUGE, config.get(_JVM_OPTIONS)])),
+        _JVM_OPTIONS: " ".join(filter(None, [_HUGE, f"-Dlog4j2.configurationFile={log4j}", config.get(_JVM_OPTIONS)])),
         _EXECUTOR_OPTIONS: " ".join(filter(None, [_HUGE, config.get(_EXECUTOR_OPTIONS)])),
     }
     if "spark.jars.packages" not in config:
