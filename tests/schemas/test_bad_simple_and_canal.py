@@ -35,7 +35,8 @@ def _json(format_: str, kind: str) -> tuple[Decoder, Message, dict[str, Any]]:
 @pytest.mark.parametrize(
     "value",
     [b"", b" ", b"null", b"1", b"[]", b"{}", b"{", b'{"type":[]}', b'{"version":1,"type":{}}', b'{"a":1,"a":1}',
-     b"[" * 100_000, b'{"a":' * 100_000, gzip.compress(b"{}", mtime=0), b"\xff\xfe{}", b"\xef\xbb\xbf{}", b'{"type":NaN}'],
+     b"[" * 100_000, b'{"a":' * 100_000, gzip.compress(b"{}", mtime=0), b"\xff\xfe{}", b"\xef\xbb\xbf{}",
+     b'{"type":NaN}'],
 )  # fmt: skip
 def test_json_values_that_are_none(format_: str, value: bytes) -> None:
     decoder, good, _ = _json(format_, "UPDATE")
