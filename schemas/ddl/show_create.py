@@ -11,7 +11,7 @@ from schemas.ddl.show import default_text, type_text
 from schemas.table import Column, Index, Table
 from schemas.types import Kind
 
-_CLOCKS = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
+_CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
@@ -57,9 +57,10 @@ def _default(column: Column) -> str:
         return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"
     if isinstance(default, bytes):
         return f" DEFAULT x'{default.hex()}'"
-    if column.type.kind in _TIMES and default.upper().startswith(_CLOCKS):
-        return f" DEFAULT {default}"
-    if column.default_is_expr:
+    if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):
+        digits = f"({column.scale})" if column.scale and "(" not in default else ""
+        return f" DEFAULT {default}{digits}"
+    if column.default_is_expr or (column.type.kind is Kind.DATE and default.upper() == "CURRENT_DATE"):
         return f" DEFAULT ({default})"
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"

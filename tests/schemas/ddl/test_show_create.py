@@ -39,6 +39,10 @@ def read(db: str, text: str) -> Table:
     return next(iter(database.tables))
 
 
+LETTERS = {"own": 0.65, "ticdc": 0.9}
+"""How many are the same to the letter: TiDB's own cases go through every option, those of TiCDC's tests use few."""
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_written_is_read_again(name: str) -> None:
     same = letters = 0
@@ -50,9 +54,9 @@ def test_what_is_written_is_read_again(name: str) -> None:
         same += read(db, again) == table
         plain = re.sub(r" /\*T!\[clustered_index\] \w+ \*/", "", text).split("\nPARTITION BY")[0]
         letters += again == plain
-    # Expression indexes are not kept, nor options that no row can feel.
+    # Expression indexes, prefix lengths and options that no row can feel (TTL, AUTO_RANDOM, SHARD …) are not kept.
     assert same >= len(texts) * 0.96
-    assert letters >= len(texts) * 0.8
+    assert letters >= len(texts) * LETTERS[name]
 
 
 @pytest.mark.parametrize("name", FILES)
