@@ -54,8 +54,8 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 docs: setup ## write the generated parts of docs/ anew
 	$(VENV)/python -m tests.matrix
 
-bench: setup ## measure (ARGS=--quick for the short form)
-	$(VENV)/python -m benchmarks $(ARGS)
+bench: setup ## measure, and write docs/benchmarks.md with tables and plots (ARGS=--quick for the short form, or ARGS="NAME …")
+	$(VENV)/python -m benchmarks --page $(ARGS)
 
 clean: ## remove .venv and what the tools left (the jars in the user's cache stay)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse dist

@@ -16,6 +16,7 @@ from benchmarks import (
     history,
     hostile,
     json_formats,
+    page,
     registry,
     registry_postgres,
     rows,
@@ -87,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(benchmark.name, benchmark.what, sep="\t")
         return 0
     figures: list[Figure] = []
+    by_benchmark: dict[str, list[Figure]] = {}
     failed = False
     print(*HEADER, sep="\t", file=sys.stderr)
     for name in asked.names or by_name:
@@ -98,10 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for figure in by_name[name].run(Run(asked.quick, asked.rows, say)):
                 figures.append(figure)
+                by_benchmark.setdefault(name, []).append(figure)
                 print(figure.line(), flush=True)
         except RuntimeError as error:
             print(f"error: {name}: {error}", file=sys.stderr)
+            by_benchmark.pop(name, None)
             failed = True
+        if asked.page and name in by_benchmark:
+            page.write({name: by_benchmark[name]}, quick=asked.quick)
     if asked.json:
         text = json.dumps({"quick": asked.quick, "figures": [f.as_json() for f in figures]}, indent=1)
         asked.json.write_text(text + "\n", encoding="utf-8")
@@ -120,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="print the names and what each measures, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
     parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and its plots, as `make bench`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, as JSON")
     return parser
 
