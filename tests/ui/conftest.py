@@ -62,8 +62,9 @@ def served() -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Ends with its module: as long as it is there, an event loop runs in this thread, which others would trip over."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _CHROMIUM)), None)
     if path is None:
         pytest.skip("no Chromium here (Debian's package is `chromium`; CHROMIUM=/path names another)")
