@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schemas.event import MAX_TSO
 from schemas.table import TableId
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.plans import metric
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
@@ -26,8 +28,9 @@ def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> Da
         return None
     warm(side.format)
     table = versions[0].table
+    until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
     schema = typed_schema(table)
-    batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing)
+    batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
     found = _ours(frame.mapInArrow(batches, schema), id_)
     key = [c.name for c in table.columns if c.name in table.handle_key]
     return found.select(*_columns(id_, key))
