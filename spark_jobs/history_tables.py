@@ -117,10 +117,10 @@ class HistoryTables(HttpJson):
         """
         now = time.monotonic()
         if commit_ts is None:
-            span = self._told.newest.get(table)
-            if span is None or span.expires < now:
-                self._told.newest[table] = span = self._newest(table)
-            return span.found()
+            kept = self._told.newest.get(table)
+            if kept is None or kept.expires < now:
+                kept = self._told.newest[table] = self._newest(table)
+            return kept.found()
         spans = self._told.spans.get(table)
         if spans:
             index = bisect_left(spans, commit_ts, key=_from_ts)
@@ -247,10 +247,8 @@ class HistoryTables(HttpJson):
         if code == _NOT_YET:
             return _Span(0, _number("until", text, commit_ts), expires)
         # The same answer for all that is resolved: it holds for the rows between, too.
-        same = (
-            far > commit_ts
-            and message_of(self.call("GET", path.replace(f"/at/{commit_ts}?", f"/at/{far}?"))[1]) == text
-        )
+        later = path.replace(f"/at/{commit_ts}?", f"/at/{far}?")
+        same = far > commit_ts and message_of(self.call("GET", later)[1]) == text
         error = WireError("TYPE_UNKNOWN", column="*", details=text)
         return _Span(_number("since", text, commit_ts - 1), far if same else commit_ts, expires, None, error)
 
