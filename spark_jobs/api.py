@@ -16,7 +16,7 @@ from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
+from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
@@ -26,6 +26,7 @@ from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 Missing = Literal["null", "default"]
 CHANGE_COLUMNS = (
@@ -207,18 +208,23 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, missing: Miss
         return found
     table = _newest_table(side, id_)
     events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return typed_changes(events, table)
+    return typed_changes(events, table, tidb_row(table) if side.tables is not None else None)
 
 
-def typed_changes(events: DataFrame, table: Table) -> DataFrame:
-    """Change events with plain maps → before and after as structs of one table's columns; other tables left out."""
+def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:
+    """Change events with plain maps → before and after as structs of one table's columns; other tables left out.
+
+    row: the struct's type, where it has metadata.
+    """
     from pyspark.sql import functions as F
 
     of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
     columns = [
-        F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)
+        F.expr(typed_row(name, table)).cast(row or row_type(table)).alias(name)
+        if name in ("before", "after")
+        else F.col(name)
         for name in events.columns
     ]
     return counted.where(ours).select(*columns)

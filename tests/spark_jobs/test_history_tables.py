@@ -256,6 +256,8 @@ def test_it_goes_to_workers(url: str) -> None:
 
 
 def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
+    from pyspark.sql.types import StructType
+
     from spark_jobs import decode
 
     _track(tmp_path, [record(T0, "shop", "orders", CREATE)], T0 + 5 * STEP)
@@ -266,6 +268,11 @@ def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
     rows = [(m.key, m.value, m.topic) for m in (*messages, later)]
     frame = spark.createDataFrame(rows, "key binary, value binary, topic string")
     changes = decode(frame, format="open", history=url, table="shop.orders", time_zone="UTC")
+    struct = changes.schema["after"].dataType
+    assert isinstance(struct, StructType)
+    told = {f.name: (f.dataType.simpleString(), f.metadata["tidb_type"]) for f in struct}
+    assert told["id"] == ("decimal(20,0)", "bigint unsigned")
+    assert told["total"] == ("decimal(12,3)", "decimal(12,3)")
     # What is sealed after the plan was made is asked for by the workers.
     added = record(T0 + 5 * STEP + 1, "shop", "orders", "ALTER TABLE orders COMMENT 'x'")
     _track(tmp_path, [added], T0 + 6 * STEP)
