@@ -221,10 +221,9 @@ def typed_changes(events: DataFrame, table: Table, row: StructType | None = None
     of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
+    kind = row or row_type(table)
     columns = [
-        F.expr(typed_row(name, table)).cast(row or row_type(table)).alias(name)
-        if name in ("before", "after")
-        else F.col(name)
+        F.expr(typed_row(name, table)).cast(kind).alias(name) if name in ("before", "after") else F.col(name)
         for name in events.columns
     ]
     return counted.where(ours).select(*columns)
