@@ -163,6 +163,7 @@ _ROWS = (
     ErrorRow("STOPPED", 422, 0, "stopped at {where}: {details}"),
     ErrorRow("REGISTRY_UNREACHABLE", 503, 0, "schema registry {url} can't be reached: {details}"),
     ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
+    ErrorRow("HISTORY_BEHIND", 503, 0, "the history of changefeed '{changefeed}' at {url} is behind: {details}"),
     ErrorRow("KAFKA_UNREACHABLE", 503, 0, "Kafka at {servers}: {details}"),
     ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by somebody else too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),

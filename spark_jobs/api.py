@@ -16,15 +16,17 @@ from schemas.ports import TableSource
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, typed_row
+from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.plans import metric
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 Missing = Literal["null", "default"]
 CHANGE_COLUMNS = (
@@ -42,6 +44,7 @@ def decode(
     registry: str | None = None,
     schemas: Schemas | str | None = None,
     ddl: str | TableSource | None = None,
+    history: str | None = None,
     table: str | None = None,
     time_zone: str = "UTC",
     check: Literal["exact", "header"] = "exact",
@@ -50,7 +53,7 @@ def decode(
     """Messages → change events (spark_jobs.columns.CHANGES).
 
     registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
-    it, or a TableSource).
+    it, or a TableSource); or history: URL of a service that tracks them (HistoryTables for one of several changefeeds).
     table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
     metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
     time_zone: of TIMESTAMP text, as an annotation: values are not converted.
@@ -63,7 +66,7 @@ def decode(
         format_named(format).name,
         _schemas(format, registry, schemas),
         Options.of({}, time_zone=time_zone, on_lossy="flag"),
-        _tables(ddl),
+        _tables(ddl, history),
     )
     if check not in ("exact", "header"):
         raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
@@ -86,6 +89,7 @@ def transcode(
     to_registry: str | None = None,
     to_schemas: Schemas | str | None = None,
     ddl: str | TableSource | None = None,
+    history: str | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
@@ -103,7 +107,7 @@ def transcode(
         format_named(from_format).name,
         read_schemas,
         Options.of({}, time_zone=time_zone),
-        _tables(ddl),
+        _tables(ddl, history),
     )
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
@@ -119,6 +123,7 @@ def encode(
     from_registry: str | None = None,
     from_schemas: Schemas | str | None = None,
     ddl: str | TableSource | None = None,
+    history: str | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
@@ -135,7 +140,7 @@ def encode(
     write_schemas = _schemas(format, registry, schemas)
     given = from_registry is not None or from_schemas is not None
     read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
-    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl))
+    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
     write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
     wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
     return changes.select(*wanted).mapInArrow(EncodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
@@ -167,8 +172,12 @@ def table_id(text: str) -> TableId:
     return TableId(db, name)
 
 
-def _tables(ddl: str | TableSource | None) -> TableSource | None:
-    """Table definitions: a file as --ddl takes it, or a source of them."""
+def _tables(ddl: str | TableSource | None, history: str | None) -> TableSource | None:
+    """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history."""
+    if history is not None:
+        if ddl is not None:
+            raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
+        return HistoryTables(history).check()
     return Definitions.read(Path(ddl)) if isinstance(ddl, str) else ddl
 
 
@@ -199,18 +208,22 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, missing: Miss
         return found
     table = _newest_table(side, id_)
     events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return typed_changes(events, table)
+    return typed_changes(events, table, tidb_row(table) if side.tables is not None else None)
 
 
-def typed_changes(events: DataFrame, table: Table) -> DataFrame:
-    """Change events with plain maps → before and after as structs of one table's columns; other tables left out."""
+def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:
+    """Change events with plain maps → before and after as structs of one table's columns; other tables left out.
+
+    row: the struct's type, where it has metadata.
+    """
     from pyspark.sql import functions as F
 
     of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
+    kind = row or row_type(table)
     columns = [
-        F.expr(typed_row(name, table)).cast(row_type(table)).alias(name) if name in ("before", "after") else F.col(name)
+        F.expr(typed_row(name, table)).cast(kind).alias(name) if name in ("before", "after") else F.col(name)
         for name in events.columns
     ]
     return counted.where(ours).select(*columns)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.publish.spark import MAX_SPARK_PRECISION, quoted, row_type, spark_type
+from schemas.ddl.show import type_text
+from schemas.publish.spark import MAX_SPARK_PRECISION, quoted, row_type, spark_type, struct
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 __all__ = [
     "CHANGES",
@@ -21,6 +25,7 @@ __all__ = [
     "quoted",
     "row_type",
     "spark_type",
+    "tidb_row",
     "typed_row",
 ]
 
@@ -88,6 +93,18 @@ _CONVERT: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
     **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
 }
+
+
+def tidb_row(table: Table) -> StructType:
+    """`row_type` with each column's TiDB type as metadata: {"tidb_type": "decimal(12,2) unsigned"}."""
+    from pyspark.sql.types import StructType
+
+    made = struct(table)
+    for field in made["fields"]:
+        column = table.by_name[field["name"]]
+        if not column.vague:
+            field["metadata"] = {"tidb_type": type_text(column)}
+    return StructType.fromJson(made)
 
 
 def arrow_schema(ddl: str) -> Any:

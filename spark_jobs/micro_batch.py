@@ -20,6 +20,7 @@ from spark_jobs.columns import arrow_schema
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import of_events, steps_of, table_names
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
 from spark_jobs.piece_batches import Form, PieceBatches, pieces_type
@@ -91,6 +92,8 @@ class Runner:
         count = out.count()
         if not count:
             return 0
+        if isinstance(self._work.read.tables, HistoryTables):
+            self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
         if self._work.merge:
             return self._merged(out.select("change.*", "position"), work, summary)
         by_time = self._work.until_resolved
@@ -127,6 +130,8 @@ class Runner:
         assert self._table is not None
         assert self._path is not None
         statements = [*self._statements, *of_events(self._learned_ddl)]
+        if isinstance(self._work.read.tables, HistoryTables):
+            statements += self._work.read.tables.statements()
         steps, names = steps_of(statements, self._table), table_names(statements, self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = known or _newest_table(work.read, self._table)

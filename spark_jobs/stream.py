@@ -27,6 +27,7 @@ from spark_jobs.codec import Side, check_any_order
 from spark_jobs.endpoints import KafkaClient, topic_of
 from spark_jobs.flow import Work
 from spark_jobs.frames import KAFKA_COLUMNS
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
 from spark_jobs.micro_batch import Outcome, Runner, needs_delta
@@ -221,12 +222,14 @@ def _no_watermark() -> SetupError:
 
 
 def _patient(work: Work, patience: float) -> Work:
-    """The work, its registries waited for in mid-stream."""
+    """The work, its registries and its history waited for in mid-stream."""
 
     def side(one: Side | None) -> Side | None:
-        if one is None or not isinstance(one.schemas, HttpSchemas):
-            return one
-        return replace(one, schemas=one.schemas.waiting(patience))
+        if one is not None and isinstance(one.schemas, HttpSchemas):
+            one = replace(one, schemas=one.schemas.waiting(patience))
+        if one is not None and isinstance(one.tables, HistoryTables):
+            one = replace(one, tables=one.tables.waiting(patience))
+        return one
 
     read = side(work.read)
     assert read is not None

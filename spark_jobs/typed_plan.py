@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schemas.table import TableId
+from schemas.event import MAX_TSO
+from schemas.table import Table, TableId
 from spark_jobs.codec import Side
-from spark_jobs.columns import arrow_schema
+from spark_jobs.columns import arrow_schema, tidb_row
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.plans import metric
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 
 def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> DataFrame | None:
@@ -26,11 +29,21 @@ def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> Da
         return None
     warm(side.format)
     table = versions[0].table
+    until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
     schema = typed_schema(table)
-    batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing)
-    found = _ours(frame.mapInArrow(batches, schema), id_)
+    batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
+    found = _ours(frame.mapInArrow(batches, _with_tidb_types(schema, table)), id_)
     key = [c.name for c in table.columns if c.name in table.handle_key]
     return found.select(*_columns(id_, key))
+
+
+def _with_tidb_types(ddl: str, table: Table) -> StructType:
+    """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
+    from pyspark.sql.types import StructField, StructType
+
+    schema, row = StructType.fromDDL(ddl), tidb_row(table)
+    assert isinstance(schema, StructType)
+    return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
 
 def _ours(found: DataFrame, id_: TableId) -> DataFrame:

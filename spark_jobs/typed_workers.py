@@ -52,7 +52,10 @@ def versions_of(tables: TableSource, id_: TableId) -> list[TableVersion]:
     found: list[TableVersion] = []
     at: int | None = None
     while len(found) < _MOST_VERSIONS:
-        version = tables.at(id_, at)
+        try:
+            version = tables.at(id_, at)
+        except WireError:
+            break  # not known any more: rows before that are the decoder's, which says why
         if version is None or (at is not None and version.commit_ts >= at):
             break
         found.append(version)
@@ -64,13 +67,15 @@ def versions_of(tables: TableSource, id_: TableId) -> list[TableVersion]:
 class TypedBatches:
     """Messages (Kafka's columns) → `typed_schema`. versions: of the table, the newest, whose columns are given, first.
 
-    missing: "default" gives a row of an older version the default of a column that it lacks, "null" NULL.
+    missing: "default" gives a row of an older version the default of a column that it lacks, "null" NULL. until: up to
+    which commit_ts the newest version is known to hold; later rows are the decoder's, which asks again.
     """
 
     side: Side
     versions: tuple[TableVersion, ...]
     schema: Any
     missing: str = "null"
+    until: int = MAX_TSO
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         plain = self.side.decoder()
@@ -85,7 +90,7 @@ class TypedBatches:
                 yield self._odd(plain, batch.take(pa.array(left)))
 
     def _kernels(self) -> Iterator[_Kernel]:
-        high = MAX_TSO
+        high = self.until
         newest = self.versions[0].table
         for version in self.versions:
             if _castable(version.table, newest):

@@ -75,6 +75,7 @@ def event(record: DdlRecord) -> Json:
         "ddl_type": record.ddl_type,
         "query": record.query,
         "mode": record.mode,
+        **({"sql_mode": record.sql_mode} if record.sql_mode else {}),
         "state": record.state,
         "unsealed_source": record.unsealed_source,
         "copies": record.copies,

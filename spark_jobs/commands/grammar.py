@@ -21,6 +21,7 @@ places
   delta:PATH      a Delta table (with --spark or --stream)
   --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
+  --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
   --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
 
 exit codes
@@ -88,7 +89,9 @@ def reading(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--ddl", type=Path, metavar="FILE|stream", help="table definitions: DDL in JSON lines, or from what is read"
     )
-    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in --ddl")
+    p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
+    p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")
+    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in DDL")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
     p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
@@ -102,7 +105,10 @@ def registry(p: argparse.ArgumentParser) -> None:
     p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
     p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
     p.add_argument(
-        "--registry-wait", metavar="SECONDS", default="5s", help="how long to try a registry that is down (5s)"
+        "--registry-wait",
+        metavar="SECONDS",
+        default="5s",
+        help="how long to try a registry or history that is down (5s)",
     )
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from schemas.errors import SetupError
 from schemas.options import Options
+from schemas.ports import TableSource
 from schemas.wire import FORMATS, format_named
 from schemas.wire.base import Format
 from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import PLAIN, Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import KafkaClient
+from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
@@ -40,7 +42,7 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Si
     options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
     from_stream = args.ddl == Path("stream")
-    tables = Definitions.read(args.ddl, args.ddl_time_zone) if args.ddl and not from_stream else None
+    tables = tables_of(args)
     learn = from_stream or args.command in _LEARN
     return Side(args.format, schemas, options, tables, claims, verify, learn)
 
@@ -58,6 +60,19 @@ def write_side(args: argparse.Namespace, read: Side) -> Side:
     given.pop("on_lossy", None)
     options = Options.of(given, time_zone=zone, on_lossy=on_lossy)
     return Side(args.to, schemas, options, strategy=args.subject_strategy)
+
+
+def tables_of(args: argparse.Namespace) -> TableSource | None:
+    """--ddl FILE or --history URL. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    file = None if args.ddl == Path("stream") else args.ddl
+    if args.changefeed and not args.history:
+        raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
+    if args.history is None:
+        return Definitions.read(file, args.ddl_time_zone) if file else None
+    if file is not None:
+        raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
+    wait = seconds(args.registry_wait, "--registry-wait")
+    return HistoryTables(args.history, args.changefeed, args.ddl_time_zone, wait).check()
 
 
 def schemas_of(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
