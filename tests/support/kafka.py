@@ -72,7 +72,9 @@ class Kafka:
     `bootstrap_servers` is for any client, `folder` holds its settings, data and logs (kept when a start fails).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: str = "") -> None:
+        """settings: more lines of server.properties."""
+        self._settings = settings
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-kafka-"))
         self.bootstrap_servers = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -166,7 +168,7 @@ class Kafka:
         broker, controller = _free_ports(2)
         data = self.folder / f"data-{attempt}"
         settings = self.folder / f"server-{attempt}.properties"
-        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data))
+        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data) + self._settings)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if cluster_id.startswith("-"):  # the tool would take it for an option
             cluster_id = "A" + cluster_id[1:]

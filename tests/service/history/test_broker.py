@@ -31,7 +31,8 @@ TABLES = 20
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Kafka]:
     """A broker of this module's own, to stop and to kill."""
-    with Kafka() as broker:
+    # A killed broker is let in again when its old session has timed out.
+    with Kafka("broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n") as broker:
         yield broker
 
 
@@ -46,10 +47,9 @@ class Feed:
     """A changefeed as it comes through retries: lots of DDL to every partition, and what was sent."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
-        # Idempotence: what this producer sends again after a cut is not in the topic twice, so counts can be exact.
-        self.producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
-        self.topic = topic
+        self._kafka, self.topic = kafka, topic
         self.partitions = 2
+        self.producer = self._producer()
         self.sent = 0
         self.copies: Counter[int] = Counter()
         self.ends: Counter[int] = Counter()
@@ -68,8 +68,20 @@ class Feed:
                     self.copies[T0 + number * STEP] += 1
                 self._send(partition, Message(b"\x00\x01", b"\xffpoison"), resolved(T0 + (begin + 9) * STEP))
 
+    def grow(self, partitions: int) -> None:
+        """More partitions, which get what is sent from now on."""
+        admin = self._kafka.admin
+        admin.create_partitions([NewPartitions(self.topic, partitions)])[self.topic].result(timeout=30)
+        self.partitions = partitions
+        self.producer = self._producer()  # another would know of the partitions only after a while
+
     def flush(self) -> None:
         assert self.producer.flush(60) == 0
+
+    def _producer(self) -> Producer:
+        # Idempotence: what is sent again after a cut is not in the topic twice, so counts can be exact.
+        settings = {"enable.idempotence": True, "reconnect.backoff.max.ms": 200, "log_level": 0}
+        return Producer({"bootstrap.servers": self._kafka.bootstrap_servers, **settings})
 
     def _send(self, partition: int, *messages: Message) -> None:
         for one in messages:
@@ -82,7 +94,11 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
     monkeypatch.setattr(source, "_LOOK_EVERY", 0.2)
     feed = Feed(broker, broker.create_topic(broker.topic_name("trouble"), partitions=2))
     config = tmp_path / "track.toml"
-    config.write_text(f'[[changefeed]]\nname = "c"\nin = "kafka:{feed.topic}"\nformat = "open"\n')
+    (tmp_path / "kafka.properties").write_text("reconnect.backoff.max.ms=200\n")
+    config.write_text(
+        f'[[changefeed]]\nname = "c"\nin = "kafka:{feed.topic}"\nformat = "open"\n'
+        f'kafka-config = "{tmp_path / "kafka.properties"}"\n'
+    )
     store = f"sqlite:///{tmp_path / 'registry.db'}"
     settings = {"track": str(config), "bootstrap_servers": broker.bootstrap_servers, "log_level": "error"}
 
@@ -101,10 +117,8 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
             broker.up()
             feed.flush()
         until(lambda: sealed(client) == feed.sent)
-        grown = {feed.topic: NewPartitions(feed.topic, 4)}
-        broker.admin.create_partitions([*grown.values()])[feed.topic].result(timeout=30)
+        feed.grow(4)
         until(lambda: len(client.get("/history/changefeeds").json[0]["partitions"]) == 4)
-        feed.partitions = 4
         feed.lot()
         feed.flush()
         # The service stops somewhere in this lot, and the next one goes on from the offsets that it kept.
