@@ -99,6 +99,7 @@ def create_app(
         RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
+        bootstrap_servers=settings.bootstrap_servers,
     )
     app.state.files = files
     for router in (*ROUTERS, *site.ROUTERS):

@@ -38,6 +38,7 @@ class Services:
     derivations: Derivations = field(default_factory=Derivations)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
+    bootstrap_servers: str = ""
 
 
 def services(request: Request) -> Services:

@@ -24,7 +24,7 @@ from tests.service.support import Client
 from tests.support.kafka import Kafka
 
 STEP = 1 << 18
-LOT = 300
+LOT = 60
 TABLES = 20
 
 
@@ -92,6 +92,7 @@ class Feed:
 def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost and nothing taken twice: each message counts once, whatever happened between it and the store."""
     monkeypatch.setattr(source, "_LOOK_EVERY", 0.2)
+    monkeypatch.setattr(source, "_TIMEOUT", 2.0)
     feed = Feed(broker, broker.create_topic(broker.topic_name("trouble"), partitions=2))
     config = tmp_path / "track.toml"
     (tmp_path / "kafka.properties").write_text("reconnect.backoff.max.ms=200\n")
