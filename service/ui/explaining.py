@@ -23,7 +23,6 @@ from schemas.wire import AUTO, FORMATS
 from schemas.wire.base import Context
 from service.deps import services
 from service.ui.ask import Answer, Api
-from service.ui.fetching import NotFetched, fetch
 from service.ui.pages import BadForm, form, page, shown
 
 router = APIRouter(prefix="/ui/explain", include_in_schema=False)
@@ -92,7 +91,7 @@ async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:
         filled = _filled(fields, await _fetched(request, fields["place"].strip()))
-    except (ValueError, NotFetched) as problem:
+    except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
     source = Asked(Api(request), filled.context)
     try:
@@ -103,17 +102,17 @@ async def answer(request: Request) -> Response:
 
 
 async def _fetched(request: Request, place: str) -> Message | None:
-    """The message that the field names. Raises NotFetched, and NotAnswered to whom it is not for."""
-    servers = services(request).bootstrap_servers
+    """The message that the field names. Raises ValueError, and NotAnswered to whom it is not for."""
+    fetch = services(request).fetch
     if not place:
         return None
-    if not servers:
-        raise NotFetched("This service has no --bootstrap-servers to fetch messages from.")
+    if fetch is None:
+        raise BadForm("This service has no --bootstrap-servers to fetch messages from.")
     # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
     # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
     # who may see what the service reads there, and the API's own answer to them says who that is.
     await Api(request).need("history", "changefeeds")
-    return await anyio.to_thread.run_sync(fetch, servers, place, limiter=_FETCHING)
+    return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
 
 
 def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
@@ -161,7 +160,7 @@ def _page(
         fields=fields,
         told=told,
         said=said,
-        fetches=bool(services(request).bootstrap_servers),
+        fetches=services(request).fetch is not None,
         writings=_WRITINGS,
         formats=_FORMATS,
         others=[name for name, one in FORMATS.items() if one.writes],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,12 +29,14 @@ def troubled(postgres: Postgres, trouble: Trouble, wait: float = 20.0) -> Iterat
         proxied(url, calm) as through,
         running_service(through, compatibility="NONE", store_wait_seconds=wait, log_level="error") as bad,
     ):
+        # The service starts without trouble; the Trouble that the proxy goes by becomes the wanted one, and ends again.
         calm.cut, calm.delay, calm.garble, calm.seconds = trouble.cut, trouble.delay, trouble.garble, trouble.seconds
         trouble.counts = calm.counts
         try:
             yield Client(bad), Client(direct)
         finally:
             calm.cut = calm.delay = calm.garble = 0.0
+        healthy(Client(bad))
 
 
 def write(client: Client, told: Told, number: int) -> Answer:
@@ -69,9 +70,11 @@ def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) ->
 
 def test_garbled(postgres: Postgres) -> None:
     """What was answered with 200 is there as it was sent, whatever else was answered."""
-    told, trouble = Told(), Trouble(garble=0.02)
+    told, trouble = Told(), Trouble(garble=0.004)
     with troubled(postgres, trouble, 1.0) as (bad, direct):
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda number: write(bad, told, number), range(40)))
-        print(trouble.counts, told.statuses)
+            list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
+        assert trouble.counts["garble"] > 0
+        assert len(told.ids) > 0
         told.check(direct)
+        print(trouble.counts, told.statuses)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from service.testing import running_service
-from service.ui.fetching import NotFetched, fetch, place_of
+from service.tracker.fetching import NotFetched, fetch, place_of
 from tests.service.access.support import ADMIN, bearer, files, rule
 from tests.service.history.support import T0, ddl
 from tests.support.kafka import Kafka

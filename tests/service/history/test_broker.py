@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.cimpl import NewPartitions
 
 from schemas.event import Message
 from service.store import open_store
@@ -109,10 +110,14 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
 
     with running_service(store, **settings) as url:
         client = Client(url)
+
+        def went_on(before: int) -> bool:
+            return sealed(client) > before
+
         for crash in (False, True):
             before = feed.sent
             feed.lot()
-            until(lambda before=before: sealed(client) > before)
+            until(partial(went_on, before))
             broker.down(crash=crash)
             feed.lot()  # waits in the producer
             broker.up()

@@ -16,7 +16,7 @@ _MOST_PARTITION: Final = 2**31 - 1
 _MOST_OFFSET: Final = 2**63 - 1
 
 
-class NotFetched(Exception):
+class NotFetched(ValueError):
     """No message; the text says why."""
 
 
