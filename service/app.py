@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -40,6 +41,7 @@ from service.store import SqlStore, open_store
 from service.store.history import HistoryStore
 from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
+from service.tracker.fetching import fetch
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.running import Trackers
 from service.ui import site
@@ -99,6 +101,7 @@ def create_app(
         RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
+        fetch=partial(fetch, settings.bootstrap_servers) if settings.bootstrap_servers else None,
     )
     app.state.files = files
     for router in (*ROUTERS, *site.ROUTERS):

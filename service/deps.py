@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fastapi import Request
 
+from schemas.event import Message
 from service.access.acl import Access
 from service.history.derive import Derivations
 from service.history.dry_run.ports import Subjects
@@ -38,6 +40,8 @@ class Services:
     derivations: Derivations = field(default_factory=Derivations)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
+    fetch: Callable[[str], Message] | None = None
+    """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
 
 
 def services(request: Request) -> Services:

@@ -137,7 +137,7 @@ class KafkaSource:
                     raise self._unreachable(trouble)
                 self._told = str(trouble)
                 continue
-            message = _message(record)
+            message = message_of(record)
             self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1
             found.messages.append(message)
         return found
@@ -192,7 +192,7 @@ class KafkaSource:
         return SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
 
 
-def _message(record: Any) -> Message:
+def message_of(record: Any) -> Message:
     kind, timestamp = record.timestamp()
     headers = tuple((name, value) for name, value in record.headers() or ())
     stamped = None if kind == _NO_TIMESTAMP else timestamp

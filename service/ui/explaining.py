@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
 import anyio.from_thread
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
@@ -20,17 +21,20 @@ from schemas.options import Options
 from schemas.ports import SchemaId
 from schemas.wire import AUTO, FORMATS
 from schemas.wire.base import Context
+from service.deps import services
 from service.ui.ask import Answer, Api
 from service.ui.pages import BadForm, form, page, shown
 
 router = APIRouter(prefix="/ui/explain", include_in_schema=False)
 
 _WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64": "base64", "text": "text"}
+_FETCHING: Final = anyio.CapacityLimiter(4)
+"""Of the threads that the service has for everything else, none waits for Kafka."""
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
 _FORMATS: Final[tuple[str, ...]] = (AUTO.name, *FORMATS)
 _FILLED_IN: Final[dict[str, str]] = {
     "key": "", "value": "", "writing": "auto", "format": AUTO.name, "topic": "", "zone": "UTC", "context": "",
-    "key_null": "", "value_null": "",
+    "key_null": "", "value_null": "", "place": "",
 }  # fmt: skip
 
 
@@ -78,7 +82,7 @@ class Filled:
 @router.get("")
 @shown
 async def ask(request: Request) -> Response:
-    return _page(_FILLED_IN, None)
+    return _page(request, _FILLED_IN, None)
 
 
 @router.post("")
@@ -86,15 +90,29 @@ async def ask(request: Request) -> Response:
 async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:
-        filled = _filled(fields)
+        filled = _filled(fields, await _fetched(request, fields["place"].strip()))
     except ValueError as problem:
-        return _page(fields, None, str(problem), 400)
+        return _page(request, fields, None, str(problem), 400)
     source = Asked(Api(request), filled.context)
     try:
         told = await anyio.to_thread.run_sync(_explained, filled, source)
     except BridgeError as error:
-        return _page(fields, None, error.detail, 400)
-    return _page(fields, told)
+        return _page(request, fields, None, error.detail, 400)
+    return _page(request, fields, told)
+
+
+async def _fetched(request: Request, place: str) -> Message | None:
+    """The message that the field names. Raises ValueError, and NotAnswered to whom it is not for."""
+    fetch = services(request).fetch
+    if not place:
+        return None
+    if fetch is None:
+        raise BadForm("This service has no --bootstrap-servers to fetch messages from.")
+    # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
+    # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
+    # who may see what the service reads there, and the API's own answer to them says who that is.
+    await Api(request).need("history", "changefeeds")
+    return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
 
 
 def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
@@ -103,15 +121,15 @@ def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
     return explain(question)
 
 
-def _filled(fields: Mapping[str, str]) -> Filled:
+def _filled(fields: Mapping[str, str], fetched: Message | None) -> Filled:
     if fields["format"] not in _FORMATS:
         raise BadForm(f"There is no format {fields['format']!r}.")
-    message = Message(
+    message = fetched or Message(
         key=_bytes(fields, "key"),
         value=_bytes(fields, "value"),
         topic=fields["topic"].strip() or None,
     )
-    if message.key is None and message.value is None:
+    if fetched is None and message.key is None and message.value is None:
         raise BadForm("Paste the key or the value of a message.")
     return Filled(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
 
@@ -133,13 +151,16 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
         raise BadForm(f"The {name} is no {writing}: {error}") from None
 
 
-def _page(fields: Mapping[str, str], told: dict[str, Any] | None, said: str = "", status: int = 200) -> Response:
+def _page(
+    request: Request, fields: Mapping[str, str], told: dict[str, Any] | None, said: str = "", status: int = 200
+) -> Response:
     return page(
         "explain.html",
         status,
         fields=fields,
         told=told,
         said=said,
+        fetches=services(request).fetch is not None,
         writings=_WRITINGS,
         formats=_FORMATS,
         others=[name for name, one in FORMATS.items() if one.writes],

@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
+import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -71,10 +72,14 @@ class Kafka:
     `bootstrap_servers` is for any client, `folder` holds its settings, data and logs (kept when a start fails).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: str = "") -> None:
+        """settings: more lines of server.properties."""
+        self._settings = settings
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-kafka-"))
         self.bootstrap_servers = ""
         self._process: subprocess.Popen[bytes] | None = None
+        self._command: list[str] = []
+        self._log = self.folder / "broker.log"
         self._names = itertools.count(1)
         self._run_id = uuid.uuid4().hex[:8]
 
@@ -100,6 +105,26 @@ class Kafka:
         self._end_process()
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.stop)
+
+    def down(self, *, crash: bool = False) -> None:
+        """End the broker and keep its data: cleanly, or as a crash does."""
+        assert self._process is not None
+        if crash:
+            for broker in psutil.Process(self._process.pid).children():
+                broker.kill()
+        self._end_process()
+
+    def up(self) -> None:
+        """Start the broker on the data and the ports that it had before; returns when a client gets its metadata."""
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_WATCHDOG), *self._command],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait_until_ready()
 
     @property
     def log(self) -> str:
@@ -143,7 +168,7 @@ class Kafka:
         broker, controller = _free_ports(2)
         data = self.folder / f"data-{attempt}"
         settings = self.folder / f"server-{attempt}.properties"
-        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data))
+        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data) + self._settings)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if cluster_id.startswith("-"):  # the tool would take it for an option
             cluster_id = "A" + cluster_id[1:]
@@ -153,18 +178,11 @@ class Kafka:
         )
         if done.returncode != 0:
             raise KafkaDidNotStart(f"formatting the storage failed:\n{(done.stdout + done.stderr)[-4000:]}")
-        log = self.folder / f"broker-{attempt}.log"
-        with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_WATCHDOG), *command, "kafka.Kafka", str(settings)],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._command = [*command, "kafka.Kafka", str(settings)]
+        self._log = self.folder / f"broker-{attempt}.log"
         atexit.register(self.stop)
         self.bootstrap_servers = f"127.0.0.1:{broker}"
-        self._wait_until_ready()
+        self.up()
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

@@ -1,0 +1,84 @@
+"""Service and PostgreSQL with a proxy between them that cuts, delays and garbles."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from service.testing import running_service
+from tests.service.support import Answer, Client
+from tests.support.postgres import Postgres
+from tests.support.proxy import Trouble, proxied
+from tests.survival.truth import Told, schema
+
+WRITES = 80
+# Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
+SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
+TIMED_OUT = (500, 50002)
+
+
+@contextmanager
+def troubled(postgres: Postgres, trouble: Trouble, wait: float = 20.0) -> Iterator[tuple[Client, Client]]:
+    """Clients of a service whose store is behind the proxy, and of one that reads the same store directly."""
+    url = postgres.database()
+    calm = Trouble(seed=trouble.seed)
+    with (
+        running_service(url, compatibility="NONE") as direct,
+        proxied(url, calm) as through,
+        running_service(through, compatibility="NONE", store_wait_seconds=wait, log_level="error") as bad,
+    ):
+        # The service starts without trouble; the Trouble that the proxy goes by becomes the wanted one, and ends again.
+        calm.cut, calm.delay, calm.garble, calm.seconds = trouble.cut, trouble.delay, trouble.garble, trouble.seconds
+        trouble.counts = calm.counts
+        try:
+            yield Client(bad), Client(direct)
+        finally:
+            calm.cut = calm.delay = calm.garble = 0.0
+        healthy(Client(bad))
+
+
+def write(client: Client, told: Told, number: int) -> Answer:
+    subject, text = f"s{number % 4}", schema(0, number)
+    answer = client.register(subject, text)
+    told.add(subject, text, answer.status, answer.body)
+    return answer
+
+
+def healthy(client: Client) -> None:
+    """Within a minute: what the service was in the middle of when the trouble ended may take its time."""
+    until = time.monotonic() + 60
+    while {client.register("after", '"string"').status, client.get("/health/ready").status} != {200}:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("trouble", [Trouble(cut=0.02), Trouble(delay=0.2, seconds=0.02)], ids=["cut", "delay"])
+def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) -> None:
+    """Cut connections and slow ones: 200, or 500/50002 after the wait; nothing that was acknowledged is lost."""
+    told = Told()
+    with troubled(postgres, trouble) as (bad, direct):
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
+        assert {one.error for one in answers if one.status != 200} <= {TIMED_OUT}
+        assert trouble.counts["cut"] + trouble.counts["delay"] > 10
+        assert len(told.ids) > WRITES // 2
+        told.check(direct)
+
+
+@pytest.mark.skipif(
+    not SOAK, reason="takes half a minute: sessions whose bytes were garbled hold their locks; make soak"
+)
+def test_garbled(postgres: Postgres) -> None:
+    """What was answered with 200 is there as it was sent, whatever else was answered; then the service recovers."""
+    told, trouble = Told(), Trouble(garble=0.004)
+    with troubled(postgres, trouble, 1.0) as (bad, direct):
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
+        assert trouble.counts["garble"] > 0
+        assert len(told.ids) > 0
+        told.check(direct)
