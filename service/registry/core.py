@@ -11,7 +11,7 @@ from service.registry.kinds import KINDS, Parsed
 from service.registry.model import Referenced
 from service.registry.ports import Store
 
-_CACHED_CHARACTERS = 4_000_000
+_CACHED_CHARACTERS = 1_500_000
 
 
 class ParseCache:
