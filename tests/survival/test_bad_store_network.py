@@ -70,9 +70,7 @@ def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) ->
         told.check(direct)
 
 
-@pytest.mark.skipif(
-    not SOAK, reason="the service is back only after up to half a minute; make soak"
-)
+@pytest.mark.skipif(not SOAK, reason="the service is back only after up to half a minute; make soak")
 def test_garbled(postgres: Postgres) -> None:
     """What was answered with 200 is there as it was sent, whatever else was answered; then the service recovers."""
     told, trouble = Told(), Trouble(garble=0.004)
