@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from schemas import checksum
+from schemas.claim_folder import ClaimFolder
 from schemas.errors import SetupError, WireError
 from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.options import Options
@@ -16,7 +17,6 @@ from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
 from schemas.wire import format_named
 from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
-from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.lookup import Schemas
 from spark_jobs.subjects import Strategy, under
 from spark_jobs.summary import kind_of

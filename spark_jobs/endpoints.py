@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
+from schemas.kafka_settings import client_settings
 from schemas.plain import json_line
 from schemas.plain_read import one_message, plain_message, told_error
 from spark_jobs.dead_letter import dead_letter, dead_letter_line
@@ -27,8 +28,6 @@ class KafkaClient:
     from_offset: int = 0
 
     def settings(self) -> dict[str, str]:
-        from spark_jobs.kafka import client_settings
-
         return client_settings(self.servers, self.config_file)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -15,32 +13,6 @@ from schemas.event import Message
 T = TypeVar("T", Consumer, Producer)
 _TIMEOUT = 10.0
 _NO_TIMESTAMP = 0
-
-
-def client_settings(servers: str | None, config_file: Path | None) -> dict[str, str]:
-    """librdkafka settings from --bootstrap-servers (or BRIDGE_BOOTSTRAP_SERVERS) and a properties file.
-
-    SetupError USAGE when there are no servers or the file can't be read.
-    """
-    settings: dict[str, str] = {}
-    if config_file is not None:
-        try:
-            lines = config_file.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise SetupError("USAGE", details=f"--kafka-config {config_file}: {error.strerror or error}") from error
-        except UnicodeDecodeError as error:
-            raise SetupError("USAGE", details=f"--kafka-config {config_file}: not UTF-8 text") from error
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                name, equals, value = line.partition("=")
-                if not equals:
-                    raise SetupError("USAGE", details=f"--kafka-config {config_file}:{number}: name=value is needed")
-                settings[name.strip()] = value.strip()
-    servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
-    if not servers:
-        details = "Kafka needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
-        raise SetupError("USAGE", details=details)
-    return {**settings, "bootstrap.servers": servers}
 
 
 def _quiet(error: KafkaError) -> None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp
 
 from schemas.errors import SetupError
+from schemas.kafka_settings import client_settings
 from service import logs
 from service.app import create_app, served_around
 from service.commands import moving
@@ -26,7 +27,7 @@ from service.moving.following import Followed, RestFollowed, TopicFollowed
 from service.moving.mirror import Mirror
 from service.moving.mirrored import Forwarding, Named, ReadOnly, install
 from service.moving.places import TOPIC
-from service.moving.topic import Topic, client_settings
+from service.moving.topic import Topic
 from service.server import bind
 from service.settings import Settings
 from service.store import open_store
@@ -189,7 +190,7 @@ def unguarded(settings: Settings) -> Settings:
 
 def _followed(wish: Wish, stack: ExitStack) -> Followed:
     if wish.source.startswith(TOPIC):
-        topic = Topic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config))
+        topic = Topic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config, "a topic"))
         stack.callback(topic.close)
         return TopicFollowed(topic)
     http = Http(wish.source, replace(wish.access, wait=_PATIENCE))

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.errors import SetupError
+from schemas.kafka_settings import client_settings
 from service.moving.asking import Access, Http, Told, masked, silent
 from service.moving.files import read_records, write_records
 from service.moving.rest import RestSource
 from service.moving.rest_write import RestTarget, obstacles
-from service.moving.topic import Topic, client_settings
+from service.moving.topic import Topic
 from service.registry.config import LEVEL
 from service.registry.core import Registry
 from service.registry.moving.plan import Plan, carry_out, fingerprint, merged, with_contents
@@ -97,7 +98,7 @@ def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
         name = text[len(TOPIC) :]
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
-        topic = Topic(name, client_settings(ways.servers, ways.kafka_config), ways.told)
+        topic = Topic(name, client_settings(ways.servers, ways.kafka_config, "a topic"), ways.told)
         try:
             yield TopicPlace(topic)
         finally:

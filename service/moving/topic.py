@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas.errors import SetupError
@@ -19,26 +17,6 @@ _SILENCE: Final = 30
 _NO_TIMESTAMP: Final = 0
 _ONE: Final = 1
 _FLUSH_SECONDS: Final = 60.0
-
-
-def client_settings(servers: str | None, config_file: Path | None) -> dict[str, str]:
-    """Settings of librdkafka: a file of name=value lines, and where the brokers are. Raises SetupError USAGE."""
-    settings: dict[str, str] = {}
-    if config_file is not None:
-        try:
-            lines = config_file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError("USAGE", details=f"--kafka-config {config_file}: {error}") from None
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                name, equals, value = line.partition("=")
-                if not equals:
-                    raise SetupError("USAGE", details=f"--kafka-config {config_file}:{number}: write name=value")
-                settings[name.strip()] = value.strip()
-    found = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
-    if not found:
-        raise SetupError("USAGE", details="a topic needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)")
-    return {**settings, "bootstrap.servers": found}
 
 
 class Topic:

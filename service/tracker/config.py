@@ -20,9 +20,10 @@ from typing import Any, Final
 
 from schemas import values
 from schemas.errors import SetupError
+from schemas.kafka_settings import client_settings
 from schemas.wire import format_named
 from service.history.model import DEFAULT_CHANGEFEED
-from service.tracker.kafka import KafkaSource, client_settings
+from service.tracker.kafka import KafkaSource
 from service.tracker.sources import FileSource, Source
 
 _KAFKA: Final = "kafka:"

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from schemas.errors import BridgeError
 from schemas.event import Message
-from service.tracker.kafka import client_settings, message_of
+from schemas.kafka_settings import client_settings
+from service.tracker.kafka import message_of
 
 _SECONDS: Final = 5.0
 _PLACE: Final = re.compile(r"([A-Za-z0-9._-]{1,249})@([0-9]{1,10}):([0-9]{1,19})")

@@ -6,10 +6,8 @@ offset behind it are kept together.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from schemas.errors import SetupError
@@ -22,30 +20,6 @@ _NO_TIMESTAMP: Final = 0
 _LOOK_EVERY: Final = 30.0
 _LOT: Final = 50
 _SECRETS: Final = ("password", "secret", "token")
-
-
-def client_settings(servers: str | None, config_file: Path | None) -> dict[str, str]:
-    """librdkafka settings from --bootstrap-servers (or BRIDGE_BOOTSTRAP_SERVERS) and a properties file.
-
-    SetupError USAGE when there are no servers or the file can't be read.
-    """
-    settings: dict[str, str] = {}
-    if config_file is not None:
-        try:
-            lines = config_file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError("USAGE", details=f"--kafka-config {config_file}: {error}") from error
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                name, equals, value = line.partition("=")
-                if not equals:
-                    raise SetupError("USAGE", details=f"--kafka-config {config_file}:{number}: name=value is needed")
-                settings[name.strip()] = value.strip()
-    servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
-    if not servers:
-        details = "Kafka needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
-        raise SetupError("USAGE", details=details)
-    return {**settings, "bootstrap.servers": servers}
 
 
 class KafkaSource:

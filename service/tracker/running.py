@@ -6,13 +6,14 @@ import logging
 import threading
 from typing import Final
 
+from schemas.claim_folder import ClaimFolder
 from schemas.errors import BridgeError
 from service.history.model import DEFAULT_CHANGEFEED
 from service.history.ports import History
 from service.registry.ports import Store
 from service.tracker.config import Tracked
 from service.tracker.progress import Progress
-from service.tracker.schemas import ClaimFolder, OwnSchemas
+from service.tracker.schemas import OwnSchemas
 from service.tracker.tracker import Following, Tracker
 
 _LOG = logging.getLogger("service")

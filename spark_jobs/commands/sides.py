@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from schemas.claim_folder import ClaimFolder
 from schemas.errors import SetupError
 from schemas.options import Options
 from schemas.ports import TableSource
 from schemas.wire import FORMATS, format_named
 from schemas.wire.base import Format
-from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import PLAIN, Side
 from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import KafkaClient

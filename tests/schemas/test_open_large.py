@@ -12,6 +12,7 @@ from typing import Any
 import cramjam
 import pytest
 
+from schemas.claim_folder import ClaimFolder
 from schemas.codec import inflate
 from schemas.errors import WireError
 from schemas.event import Message, RowChange
@@ -19,7 +20,6 @@ from schemas.options import Options
 from schemas.wire import format_named
 from schemas.wire.base import Context
 from schemas.wire.framing import MAX_MESSAGE
-from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side, decode_one, transcode_one
 from tests.schemas.open_messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.schemas.rows import ORIGIN

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from schemas.kafka_settings import client_settings
 from service.moving.files import read_records
 from service.moving.places import Ways, place
-from service.moving.topic import Topic, client_settings
+from service.moving.topic import Topic
 from service.registry.moving.plan import fingerprint
 from service.registry.moving.records import TopicRecord
 from service.registry.moving.replay import Replay

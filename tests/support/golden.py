@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from schemas.claim_folder import ClaimFolder
 from schemas.errors import WireError
 from schemas.event import Event, Message
 from schemas.options import Options
 from schemas.ports import SchemaId
-from spark_jobs.claim_check import ClaimFolder
 from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import FileSchemas
