@@ -16,16 +16,26 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from schemas.publish.avro import BEFORE
+from schemas.publish.spark import metadata_of
 from schemas.table import Column as TableColumn
 from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.values import bit_size
 from schemas.wire.framing import frame
-from spark_jobs.avro_read import HeaderPlan, Missing
+from spark_jobs.avro_read import HeaderPlan
 from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type
+from spark_jobs.columns import (
+    CHANGES,
+    MAX_SPARK_PRECISION,
+    arrow_schema,
+    python_value,
+    row_type,
+    spark_type,
+    tidb_row,
+)
 from spark_jobs.plans import metric, widens
+from spark_jobs.table_view import Missing, default_of
 from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:
@@ -64,12 +74,17 @@ class AvroPlan:
         record = self.values[-1].record
         return Table(record.id, record.columns)
 
-    def decode(self, frame_: DataFrame) -> DataFrame:
-        """Messages with Kafka's columns → change events with before and after as structs."""
+    def decode(self, frame_: DataFrame, keep: bool = False) -> DataFrame:
+        """Messages with Kafka's columns → change events with before and after as structs.
+
+        keep: with the message, as `_key` and `_value`.
+        """
         from pyspark.sql import functions as F
 
         if not self.exact:
-            return HeaderPlan(self.table, self.keys, self.values, self.others, self.missing).decode(frame_)
+            zone = self.side.options.time_zone
+            plan = HeaderPlan(self.table, self.keys, self.values, self.others, self.missing, zone)
+            return plan.decode(frame_, keep)
 
         header = F.substring(F.coalesce("value", "key"), 1, 5)
         theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
@@ -89,7 +104,8 @@ class AvroPlan:
         counted = counted.observe(
             metric("late_tables", self.table.id), F.count(F.when(F.col("_late"), 1)).alias("rows")
         )
-        return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD))
+        kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
+        return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD), *kept)
 
     def _told_by_the_codec(self) -> Column:
         """What the in-process decoder makes of a message that Spark's reader does not give back byte for byte."""
@@ -158,8 +174,10 @@ class AvroPlan:
         }
         made |= {"ddl_type": F.lit(None).cast("int"), "query": F.lit(None).cast("string")}
         for name, column in made.items():
-            when = F.when(ok, column)
-            made[name] = when.otherwise(F.col(f"_told.{name}")) if name in told else when
+            when, rescued = F.when(ok, column), F.col(f"_told.{name}")
+            if name in ("before", "after"):
+                rescued = rescued.cast(tidb_row(self.table, certain=False))  # one type with the other branch
+            made[name] = when.otherwise(rescued) if name in told else when
         if "kind" not in told:
             made["kind"] = F.coalesce(made["kind"], F.lit("error"))
         made |= {
@@ -196,19 +214,27 @@ class AvroPlan:
         """The newest version's columns from whichever version the record has; NULL where that one lacks a column."""
         from pyspark.sql import functions as F
 
-        target, kind = self.table.columns, row_type(self.table)
+        target, kind = self.table.columns, tidb_row(self.table, certain=False)
         out = F.lit(None).cast(kind)
         for number, writer in enumerate(self.values if side == "value" else self.keys):
             have = {c.name: c for c in writer.record.columns}
             record = struct_of(number)
             columns = [
-                (_typed(record[c.name], have[c.name]) if c.name in have else F.lit(None))
+                (_typed(record[c.name], have[c.name]) if c.name in have else self._lacking(side, c))
                 .cast(spark_type(c))
-                .alias(c.name)
+                .alias(c.name, metadata=metadata_of(c, certain=False))
                 for c in target
             ]
             out = F.when(F.col(f"_{side[0]}{number}").isNotNull(), F.struct(*columns).cast(kind)).otherwise(out)
         return out
+
+    def _lacking(self, side: str, column: TableColumn) -> Column:
+        """What a row has for a column that its version lacks."""
+        from pyspark.sql import functions as F
+
+        wanted = self.missing == "default" and side == "value"
+        default = default_of(column, self.side.options.time_zone) if wanted else None
+        return F.lit(None if default is None else python_value(column, default))
 
 
 # What is taken from `_told` where Spark's own reading is not right.

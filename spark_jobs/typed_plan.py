@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schemas.event import MAX_TSO
+from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
+from schemas.wire import format_named
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema, tidb_row
+from spark_jobs.fitted import Fitted
 from spark_jobs.history_tables import HistoryTables
-from spark_jobs.plans import metric
+from spark_jobs.plans import metric, without_skipped
+from spark_jobs.table_view import Missing, OnLossy, TableView
+from spark_jobs.typed_view import typed_view
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
 if TYPE_CHECKING:
@@ -17,10 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> DataFrame | None:
+def typed_decode(
+    frame: DataFrame, side: Side, id_: TableId, missing: Missing, types: Types = EXACT, on_lossy: OnLossy = "error"
+) -> DataFrame | None:
     """Messages with Kafka's columns → change events with structs; None where the kernels don't read this.
 
-    They read formats that need definitions, and a table whose definitions are known.
+    They read formats that need definitions, and a table whose definitions are known. types, on_lossy: as TableView.
     """
     if side.format not in FORMATS or side.tables is None:
         return None
@@ -30,11 +38,14 @@ def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> Da
     warm(side.format)
     table = versions[0].table
     until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
-    schema = typed_schema(table)
+    schema, view = typed_schema(table), TableView(table, types, missing, on_lossy)
+    typed = types != EXACT
+    side = replace(side, view=view) if typed else side
     batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
-    found = _ours(frame.mapInArrow(batches, _with_tidb_types(schema, table)), id_)
+    made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
     key = [c.name for c in table.columns if c.name in table.handle_key]
-    return found.select(*_columns(id_, key))
+    changes = _ours(made, id_).select(*_columns(id_, key))
+    return typed_view(changes, view, format_named(side.format).zone or side.options.time_zone, certain=True)
 
 
 def _with_tidb_types(ddl: str, table: Table) -> StructType:
@@ -53,6 +64,7 @@ def _ours(found: DataFrame, id_: TableId) -> DataFrame:
     odd = F.col("odd")
     named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
+    found = without_skipped(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
     return found.observe(metric("other_tables", id_), F.count(F.when(~ours, 1)).alias("rows")).where(ours)
 
 
