@@ -226,7 +226,7 @@ Shown = tuple[Types, Missing, OnLossy]
 
 def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame:
     from spark_jobs.avro_plan import AvroPlan
-    from spark_jobs.typed_plan import typed_decode
+    from spark_jobs.typed_plan import avro_decode, typed_decode
     from spark_jobs.typed_view import typed_view
 
     types, missing, on_lossy = shown
@@ -236,6 +236,10 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown)
         plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
             view = TableView(plan.table, types, missing, on_lossy)
+            if plan.exact:
+                made = avro_decode(plan.without_others(frame), side, view, plan.key)
+                if made is not None:
+                    return made
             plan = replace(plan, side=replace(side, view=view))
             return typed_view(plan.decode(frame, keep=types != EXACT), view, zone, certain=False)
     found = typed_decode(frame, side, id_, missing, types, on_lossy)

@@ -34,6 +34,7 @@ from spark_jobs.columns import (
     spark_type,
     tidb_row,
 )
+from spark_jobs.lookup import HttpSchemas
 from spark_jobs.plans import metric, widens
 from spark_jobs.table_view import Missing, default_of
 from spark_jobs.workers import rescue, rescued_type
@@ -63,10 +64,17 @@ class AvroPlan:
         values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
         if not values or not _one_shape(values):
             return None
+        if isinstance(side.schemas, HttpSchemas):
+            side.schemas.know(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
         others = tuple({frame(e.id, b"") for e in entries if e.id not in ids})
         keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
         return cls(side, once(keys), once(values), others, exact, missing)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the newest key schema's columns."""
+        return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
 
     @property
     def table(self) -> Table:
@@ -86,13 +94,7 @@ class AvroPlan:
             plan = HeaderPlan(self.table, self.keys, self.values, self.others, self.missing, zone)
             return plan.decode(frame_, keep)
 
-        header = F.substring(F.coalesce("value", "key"), 1, 5)
-        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
-        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
-        counted = counted.observe(
-            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
-        )
-        read = counted.where(~F.col("_theirs")).select(
+        read = self.without_others(frame_).select(
             "*",
             *(_decoded("value", w).alias(f"_v{n}") for n, w in enumerate(self.values)),
             *(_decoded("key", w).alias(f"_k{n}") for n, w in enumerate(self.keys)),
@@ -106,6 +108,18 @@ class AvroPlan:
         )
         kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
         return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD), *kept)
+
+    def without_others(self, frame_: DataFrame) -> DataFrame:
+        """The messages without those of other tables, as far as their schema ids are known; these are counted."""
+        from pyspark.sql import functions as F
+
+        header = F.substring(F.coalesce("value", "key"), 1, 5)
+        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
+        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
+        counted = counted.observe(
+            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+        )
+        return counted.where(~F.col("_theirs")).drop("_theirs")
 
     def _told_by_the_codec(self) -> Column:
         """What the in-process decoder makes of a message that Spark's reader does not give back byte for byte."""
@@ -167,7 +181,7 @@ class AvroPlan:
             "table": F.lit(self.table.id.table),
             "schema_id": self._schema_id(),
             "table_version": F.lit(None).cast("bigint"),
-            "key": F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else F.array(),
+            "key": F.array(*[F.lit(name) for name in self.key]) if self.keys else F.array(),
             "before": self._before(row_op),
             "after": F.when(row_op != "d", self._row("value", lambda n: F.col(f"_v{n}"))),
             "flags": unknown.cast("array<string>"),

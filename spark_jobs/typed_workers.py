@@ -185,22 +185,16 @@ class _Kernel:
         return (self._shaped(part, chunk) for chunk in chunks), wanted[np.asarray(left, np.int64)]
 
     def _shaped(self, part: Any, chunk: Any) -> Any:
-        message = chunk.column("message")
-        numbers = np.asarray(message)
+        numbers = np.asarray(chunk.column("message"))
         count = len(numbers)
         first = np.concatenate((np.ones(1, bool), numbers[1:] != numbers[:-1])) if count else np.zeros(0, bool)
         starts = np.maximum.accumulate(np.where(first, np.arange(count), 0)) if count else np.zeros(0, int)
-        whole = count == part.num_rows and bool(first.all())
-        source = [part.column(name) if whole else part.column(name).take(message) for name in _SOURCE]
-        fields = list(self._schema.field("source").type)
         arrays = [
             chunk.column("op"),
             chunk.column("commit_ts"),
             pa.array(np.full(count, self._version.commit_ts, np.int64)),
             pa.array((np.arange(count) - starts).astype(np.int32)),
-            pa.StructArray.from_arrays(
-                [a if a.type == f.type else a.cast(f.type) for a, f in zip(source, fields, strict=True)], fields=fields
-            ),
+            source_array(part, numbers, self._schema.field("source").type),
             *(self._row(chunk.column(side), self._schema.field(side).type) for side in ("before", "after")),
             pa.nulls(count, self._schema.field("odd").type),
         ]
@@ -226,15 +220,37 @@ class _Kernel:
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=absent)
 
 
+def source_array(batch: Any, message: Any, kind: Any) -> Any:
+    """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
+    once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
+    place = None if once else pa.array(message)
+    found = [batch.column(name) if once else batch.column(name).take(place) for name in _SOURCE]
+    fields = list(kind)
+    made = [a if a.type == f.type else a.cast(f.type) for a, f in zip(found, fields, strict=True)]
+    return pa.StructArray.from_arrays(made, fields=fields)
+
+
 _SOURCE = ("topic", "partition", "offset", "timestamp")
 
 
 @cache
 def warm(format_: str) -> bool:
     """Compiles a format's kernels, or loads them, once in a process: workers find them in the cache then."""
-    from spark_jobs import craft_arrow, json_arrow
+    from spark_jobs import avro_batches, craft_arrow, json_arrow
 
+    if format_ == "avro":
+        return avro_batches.warm()
     return json_arrow.warm() if format_ in JSON else craft_arrow.warm()
 
 
-__all__ = ["FORMATS", "TypedBatches", "arrow_type", "preset", "quoted", "typed_schema", "versions_of", "warm"]
+__all__ = [
+    "FORMATS",
+    "TypedBatches",
+    "arrow_type",
+    "preset",
+    "quoted",
+    "source_array",
+    "typed_schema",
+    "versions_of",
+    "warm",
+]
