@@ -69,7 +69,9 @@ class AvroCellWriter:
         """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
         import numpy as np
 
-        usable = np.isin(rows.op, _OPS)
+        # A row of which only the key is known can be written as a delete alone.
+        key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
+        usable = np.isin(rows.op, _OPS) & ~(key_only & (rows.op != _D))
         for name, mask in rows.flags.items():
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
@@ -84,8 +86,7 @@ class AvroCellWriter:
         return programs[back]
 
     def _program(self, shape: Shape, topic: str | None, valued: bool) -> int:
-        # A row of which only the key is known can't be written but as a delete, which has no value here.
-        if topic is None or (shape.key_only and valued):
+        if topic is None:
             return -1
         known = self._programs.get((id(shape), topic, valued))
         if known is not None:
