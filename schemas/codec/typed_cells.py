@@ -138,7 +138,7 @@ def _reals(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     """Texts of numbers; those of FLOAT are rounded to float32 as the decoders do."""
     import numpy as np
 
-    from schemas.codec.kernel_cells import read_reals
+    from schemas.codec.kernel_typed_cells import read_reals
 
     bits, left = np.empty(len(typed.valid), np.uint64), np.empty(len(typed.valid), np.int64)
     count = read_reals(frozen(typed.values), frozen(typed.offsets), frozen(typed.valid), bits, left)
@@ -160,7 +160,7 @@ def _texts(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
 def _decimals(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     import numpy as np
 
-    from schemas.codec.kernel_cells import DECIMAL_ROOM, write_decimals
+    from schemas.codec.kernel_typed_cells import DECIMAL_ROOM, write_decimals
 
     count = len(typed.valid)
     out = np.empty(count * DECIMAL_ROOM, np.uint8)

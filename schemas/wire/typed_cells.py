@@ -14,10 +14,10 @@ from zlib import crc32
 
 from schemas.codec.bounded import Bounded
 from schemas.codec.cells import Binaries, CellRows, Shape, Topics
-from schemas.codec.cells_kernels import COMPILED
 from schemas.codec.json_batch import Buffers
 from schemas.codec.typed import MAX_BATCH, Decoded, TypedRows, frozen
 from schemas.codec.typed_cells import CellsOfTyped
+from schemas.codec.typed_cells_kernels import COMPILED
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Message, RowChange
 from schemas.ports import TableSource
@@ -100,7 +100,7 @@ class TypedCellReader:
     def _hash(self, given: Buffers) -> Any:
         import numpy as np
 
-        from schemas.codec.kernel_cells import hash_names, hash_terms
+        from schemas.codec.kernel_typed_cells import hash_names, hash_terms
 
         out = np.zeros(len(given.value_first), np.uint64)
         if self.FORMAT == "craft":

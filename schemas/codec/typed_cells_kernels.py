@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from schemas.codec.jit import COMPILED, Kernels
 
-jit = Kernels("cells", [("schemas.codec", "kernel_cells.py")]).jit
+jit = Kernels("typed-cells", [("schemas.codec", "kernel_typed_cells.py")]).jit
 
 __all__ = ["COMPILED", "jit"]
