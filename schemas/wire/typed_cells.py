@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 from zlib import crc32
 
 from schemas.codec.bounded import Bounded
@@ -19,7 +19,7 @@ from schemas.codec.typed import MAX_BATCH, Decoded, TypedRows, frozen
 from schemas.codec.typed_cells import CellsOfTyped
 from schemas.codec.typed_cells_kernels import COMPILED
 from schemas.errors import WireError
-from schemas.event import MAX_TSO, Message, RowChange
+from schemas.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.ports import TableSource
 from schemas.table import TableId, TableVersion
 from schemas.wire import format_named
@@ -58,7 +58,12 @@ class TypedCellReader:
         count = len(values.offsets) - 1
         cells = CellsOfTyped()
         taken = np.zeros(count, np.bool_)
-        if COMPILED and self._context.tables is not None and max(len(keys.data), len(values.data)) <= MAX_BATCH:
+        if (
+            count
+            and COMPILED
+            and self._context.tables is not None
+            and max(len(keys.data), len(values.data)) <= MAX_BATCH
+        ):
             given = _buffers(keys, values)
             for hash_, index in self._groups(given, topics):
                 for id_ in self._hashes.get(hash_, ()):
@@ -91,10 +96,13 @@ class TypedCellReader:
         tries, again = _TRIES, _AGAIN
         for hash_, index in groups:
             known = self._hashes.get(hash_)
-            if known or not tries or (known is not None and not again):
+            if known or tries <= 0 or (known is not None and not again):
                 continue
-            tries, again = tries - 1, again - (known is not None)
-            self._learn(hash_, given, int(index[0]), topics)
+            again -= known is not None
+            for number in (index[0], index[len(index) // 2], index[-1]):
+                tries -= 1
+                if self._learn(hash_, given, int(number), topics):
+                    break
         return groups
 
     def _hash(self, given: Buffers) -> Any:
@@ -113,22 +121,28 @@ class TypedCellReader:
             hash_names(given.keys, given.key_first, given.key_last, one, other, out)
         return out
 
-    def _learn(self, hash_: int, given: Buffers, number: int, topics: Topics) -> None:
-        """Adds the table of a message to those of a hash."""
+    def _learn(self, hash_: int, given: Buffers, number: int, topics: Topics) -> bool:
+        """Adds the table of a message to those of a hash. Out: False where it teaches none."""
         first, last = int(given.value_first[number]), int(given.value_last[number])
         known = self._hashes.setdefault(hash_, [])
         if first < 0 or last - first > _MAX_SAMPLE:
-            return
+            return False
         key_first, key_last = int(given.key_first[number]), int(given.key_last[number])
         key = given.keys[key_first:key_last].tobytes() if key_first >= 0 else None
         message = Message(key, given.values[first:last].tobytes(), topics.names[int(topics.of[number])])
         try:
             events = self._plain.decode(message)
         except (WireError, RecursionError):
-            return
-        for id_ in dict.fromkeys(e.table.id for e in events if isinstance(e, RowChange)):
+            return False
+        tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _named(e))
+        for id_ in dict.fromkeys(tables):
             if len(known) < _MOST_TABLES and id_ not in known:
                 known.append(id_)
+        return bool(known)
+
+
+def _named(event: Event) -> TypeGuard[RowChange | DdlEvent]:
+    return not isinstance(event, Watermark) and bool(event.table)
 
 
 class DebeziumCellReader(TypedCellReader):
@@ -185,22 +199,18 @@ class _Table:
         if not self.versions:
             self._extend()
         for _ in range(2):  # once more where there is a version that was not known
-            missed = False
             for version in list(self.versions):
                 if not len(index):
                     return index
                 decoded = self._decode(version, given, index)
                 for rows in decoded.chunks:
-                    if self._is(version, rows):
+                    if self._holds(version, rows):
                         rows = replace(rows, message=index[rows.message])
                         cells.add(rows, version.shape, version.key_only)
                         taken[rows.message] = True
-                    else:
-                        missed = True
                 index = index[~taken[index]]
-            if not missed or not len(index):
+            if not len(index) or not self._extend():
                 break
-            self._extend()
         return index
 
     def _decode(self, version: _Version, given: Buffers, index: Any) -> Decoded:
@@ -214,13 +224,13 @@ class _Table:
         )
         return decoded
 
-    def _is(self, version: _Version, rows: TypedRows) -> bool:
+    def _holds(self, version: _Version, rows: TypedRows) -> bool:
         """Whether the source of tables still says that rows at these times have this version."""
         ends = {int(rows.commit_ts.min()), int(rows.commit_ts.max())}
         return all(_at(self.context.tables, self.id, ts) == version.version for ts in ends)
 
-    def _extend(self) -> None:
-        """Asks for the versions again; decoders of those that are as they were stay."""
+    def _extend(self) -> bool:
+        """Asks for the versions again; decoders of those that are as they were stay. Out: whether any is new."""
         known = {v.version.commit_ts: v for v in self.versions}
         self.versions.clear()
         high = MAX_TSO
@@ -232,6 +242,7 @@ class _Table:
                 made = self._made(version, high, made)
             self.versions.append(made)
             high = version.commit_ts
+        return any(known.get(v.version.commit_ts) is not v for v in self.versions)
 
     def _made(self, version: TableVersion, high: int, old: _Version | None) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
