@@ -14,7 +14,7 @@ from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
 from schemas.codec.kernel_moment import NEVER, NONE, TWICE, Zones
 from schemas.codec.kernel_text import Array
-from schemas.codec.kernels import jit_write as jit
+from schemas.codec.json_write_kernels import jit
 
 # What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
 # one that wraps is noted, or leaves its row where `note` is REFUSE. BITS: a bytes in base64, low byte first. DATE,

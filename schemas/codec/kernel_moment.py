@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from schemas.codec.kernel_text import Array
-from schemas.codec.kernels import jit_write as jit
+from schemas.codec.json_write_kernels import jit
 
 NONE = -(1 << 62)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from schemas.codec.kernel_text import Array
-from schemas.codec.kernels import jit_write as jit
+from schemas.codec.json_write_kernels import jit
 
 _LOW_POWER, _HIGH_POWER = -292, 324
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -135,7 +135,7 @@ class AvroDecoder:
             return None
         if topic not in self._newest:
             text = self._context.schemas.newest(avro_subject(topic, "value"))
-            self._newest[topic] = _usable(text)
+            self._newest[topic] = usable_record(text)
         return self._newest[topic]
 
     def _event(
@@ -185,7 +185,7 @@ class AvroDecoder:
         return self._context.tables.sanitised(record.id, names, commit_ts)
 
 
-def _usable(text: str | None) -> Record | None:
+def usable_record(text: str | None) -> Record | None:
     """A compiled value schema; None without one, or with one that is not TiCDC's: a delete's key says enough."""
     try:
         return None if text is None else compile_record(text, "newest value schema")

@@ -82,7 +82,7 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
         nullable = isinstance(branches, list)
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
-        kind = next(b for b in branches if b != "null") if nullable else branches
+        kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
         wrap = _optional(branches.index("null")) if nullable else _required
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
