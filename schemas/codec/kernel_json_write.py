@@ -12,17 +12,17 @@ import numpy as np
 
 from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
+from schemas.codec.json_write_kernels import jit
 from schemas.codec.kernel_moment import NEVER, NONE, TWICE, Zones
 from schemas.codec.kernel_text import Array
-from schemas.codec.json_write_kernels import jit
 
 # What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
 # one that wraps is noted, or leaves its row where `note` is REFUSE. BITS: a bytes in base64, low byte first. DATE,
 # MILLIS, MICROS: a: a zero date is 0, not null. TIMESTAMP: a: a zone's number, -1 for UTC. NOTHING: only null.
 (
-    END, KEY, BEFORE, AFTER, MS, COMMIT, NOTHING, SIGNED, UNSIGNED, DOUBLE, FLOAT, DECIMAL, BOOLEAN, BITS, BASE64,
+    END, KEY, BEFORE, AFTER, MS, COMMIT, NOTHING, SIGNED, UNSIGNED, YEAR, DOUBLE, FLOAT, DECIMAL, BOOLEAN, BITS, BASE64,
     STRING, DATE, MILLIS, MICROS, TIMESTAMP, TIME,
-) = range(21)  # fmt: skip
+) = range(22)  # fmt: skip
 
 # Of a step: its literal in `text`, op, column, a, b, what is noted of a value that changes (an id, REFUSE or SILENT),
 # and whether the row may lack the column (WHOLE: no, LACKS: it must).
@@ -167,7 +167,7 @@ def _object(
             cell = first + now[COLUMN]
             size = rows.length[cell]
             if size < 0:
-                if size != _NULL and size != _ABSENT or (size == _ABSENT) != (now[LACK] == LACKS):
+                if (size != _NULL and size != _ABSENT) or (size == _ABSENT) != (now[LACK] == LACKS):
                     return -1
                 to = _null(out, to)
             elif now[LACK] == LACKS:
@@ -190,9 +190,11 @@ def _object(
 def _value(data: Array, place: int, size: int, now: Array, zones: Zones, out: Array, to: int) -> Any:
     """A value → (next place or -1, whether it changed)."""
     op = now[OP]
-    if op <= UNSIGNED:
+    if op <= YEAR:
         if op == SIGNED:
             return real.put_int(place, out, to) if now[A] <= place <= now[B] else -1, False
+        if op == YEAR:
+            return real.put_int(place, out, to) if place == 0 or 1901 <= place <= 2155 else -1, False
         if op == NOTHING or (place < 0 and now[NOTE] == REFUSE):
             return -1, False
         return real.put_int(place, out, to), place < 0
@@ -200,7 +202,7 @@ def _value(data: Array, place: int, size: int, now: Array, zones: Zones, out: Ar
         return real.put_double(place, out, to), False
     if op == FLOAT:
         return real.put_float(place, out, to), False
-    if op == BOOLEAN or op == BITS:
+    if op in (BOOLEAN, BITS):
         return _bits(place, op, now[A], out, to), False
     if place < 0 or place > data.shape[0] - size:
         return -1, False
@@ -329,7 +331,7 @@ def _letter(byte: int) -> int:
 
 @jit
 def _temporal(data: Array, pos: int, end: int, now: Array, out: Array, to: int) -> Any:
-    """DATE and DATETIME as numbers. Years below 100 are left; so are zero dates where they are refused, partial ones."""
+    """DATE and DATETIME as numbers. Left are years below 100, partial dates, and zero dates where they are refused."""
     op = now[OP]
     if end - pos < 10 or (data[pos] == 48 and data[pos + 1] == 48):
         if now[NOTE] < 0 or not moment.is_zero_date(data, pos, end):

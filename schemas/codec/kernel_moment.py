@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from schemas.codec.kernel_text import Array
 from schemas.codec.json_write_kernels import jit
+from schemas.codec.kernel_text import Array
 
 NONE = -(1 << 62)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
@@ -44,11 +44,8 @@ def days(data: Array, pos: int, end: int) -> int:
     if year < 1 or not 1 <= month <= 12 or day < 1:
         return NONE
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if month == 2:
-        last = 29 if leap else 28
-    else:
-        last = 30 if month in (4, 6, 9, 11) else 31
-    if day > last:
+    february = 29 if leap else 28
+    if day > (february if month == 2 else 30 if month in (4, 6, 9, 11) else 31):
         return NONE
     # Years that begin in March: the day of the year needs no table (H. Hinnant, days_from_civil).
     y = year - (1 if month <= 2 else 0)
@@ -74,7 +71,7 @@ def date_of(number: int) -> Any:
 
 @jit
 def _rest(data: Array, pos: int, end: int) -> int:
-    """":mm:ss" and a fraction of up to six digits → microseconds."""
+    """ ":mm:ss" and a fraction of up to six digits → microseconds."""
     if end - pos < 6 or data[pos] != 58 or data[pos + 3] != 58:
         return NONE
     minutes, seconds = _number(data, pos + 1, 2), _number(data, pos + 4, 2)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec.kernel_text import Array
 from schemas.codec.json_write_kernels import jit
+from schemas.codec.kernel_text import Array
 
 _LOW_POWER, _HIGH_POWER = -292, 324
 _LOW32 = np.uint64(0xFFFFFFFF)

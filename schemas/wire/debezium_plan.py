@@ -61,6 +61,10 @@ class Plan:
     values: Mapping[str, Layout]
 
 
+KINDS = ("c", "u", "u-", "d")
+"""The kinds of row that cells can say."""
+
+
 def kind_of_row(op: str, before: bool) -> str:
     """The name of a row event's layout: its op, or "u-" for an update without its old row."""
     return "u-" if op == "u" and not before else op
