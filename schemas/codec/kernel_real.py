@@ -20,7 +20,8 @@ _U0, _U1, _U2, _U4, _U10, _U32 = (np.uint64(n) for n in (0, 1, 2, 4, 10, 32))
 _U40 = np.uint64(40)
 _HIDDEN = np.uint64(1 << 52)
 _FRACTION = np.uint64((1 << 52) - 1)
-_SAFE = np.uint64(10**15)
+_U63 = np.uint64(63)
+_MARGIN = np.uint64(64)  # of what is cut off: the power's bits, the product's, digits past 38
 
 
 def _powers() -> Any:
@@ -215,24 +216,39 @@ def put_float(bits: int, out: Array, to: int) -> int:
 
 
 @jit
-def _rounded(digits: Any, power: int) -> Any:
-    """(c, q) of the double nearest to (digits … digits + 1) × 10^power; c 0 where that does not say which.
+def _rounded(high: Any, low: Any, power: int, cut: bool) -> Any:
+    """(c, q) of the double nearest to a number of 128 bits × 10^power. cut: the number may be less than 1 too small.
 
-    The power's bits and the digits that are cut off change the product's upper 64 bits by less than 4.
+    c is 0 where 128 bits of the product don't tell: it lies in the middle between two doubles, or as good as there.
     """
-    if not -100 <= power <= 100:
+    if not -200 <= power <= 200:
         return _U0, 0
     shift = 0
-    while not digits >> np.uint64(63):
-        digits <<= _U1
+    if not high:
+        high, low, shift = low, _U0, 64
+    while not high >> _U63:
+        high = high << _U1 | low >> _U63
+        low <<= _U1
         shift += 1
-    product = _high(digits, _POWERS[power - _LOW_POWER, 0])
-    drop = 11 if product >> np.uint64(63) else 10
-    rest, half = int(product & np.uint64((1 << drop) - 1)), 1 << (drop - 1)
-    if abs(rest - half) <= 4:
+    first, second = _POWERS[power - _LOW_POWER, 0], _POWERS[power - _LOW_POWER, 1]
+    rest = high * first
+    product = _high(high, first)
+    for part in (_high(high, second), _high(low, first)):
+        rest += part
+        if rest < part:
+            product += _U1
+    drop = 11 if product >> _U63 else 10
+    beyond = product & np.uint64((1 << drop) - 1)
+    half = np.uint64(1 << (drop - 1))
+    c = product >> np.uint64(drop)
+    up = beyond >= half
+    if not (low or second or cut):  # exact
+        up = beyond > half or (beyond == half and bool(rest or c & _U1))
+    elif (beyond == half and rest <= _MARGIN) or (beyond + _U1 == half and ~rest <= _MARGIN):
         return _U0, 0
-    c = (product >> np.uint64(drop)) + (_U1 if rest > half else _U0)
-    q = drop + 1 - shift + _log2(power)
+    if up:
+        c += _U1
+    q = drop + 65 - shift + _log2(power)
     if c >> np.uint64(53):
         c >>= _U1
         q += 1
@@ -245,7 +261,8 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
     negative = pos < end and data[pos] == 45
     if negative:
         pos += 1
-    digits, kept, power, whole, fraction, cut = _U0, 0, 0, 0, -1, False
+    high, low = _U0, _U0
+    whole, fraction, kept, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
         pos += 1
@@ -258,27 +275,36 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
             whole += 1
         else:
             fraction += 1
-        if kept < 19:
-            digits = digits * _U10 + digit
-            kept += 1 if digits else 0
-            power -= 1 if fraction >= 0 else 0
+        if not digit:
+            zeros += 1 if kept else 0
+        elif cut or kept + zeros >= 38:
+            cut = True
+            zeros += 1
         else:
-            cut = cut or digit != _U0
-            power += 1 if fraction < 0 else 0
+            for _ in range(zeros + 1):
+                if kept < 19:
+                    low *= _U10
+                else:
+                    high = high * _U10 + _high(low, _U10)
+                    low *= _U10
+                kept += 1
+            zeros = 0
+            low += digit
+            if low < digit:
+                high += _U1
     if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
         return -1, False
-    if not cut:
-        digits, power = _stripped(digits, power)
-        if digits < _SAFE:
-            return put_real(negative, digits, power, out, to), False
-    elif not lossy:
+    power = zeros - max(fraction, 0)
+    if kept <= 15 and not cut:
+        return put_real(negative, low, power, out, to), False
+    if not lossy and (kept > 17 or cut):  # a double's shortest text has 17 digits at most
         return -1, False
-    c, q = _rounded(digits, power)
+    c, q = _rounded(high, low, power, cut)
     if not c:
         return -1, False
     found, found_power = shortest(c, q, c == _HIDDEN)
     found, found_power = _stripped(found, found_power)
-    lost = cut or found != digits or found_power != power
+    lost = cut or high != _U0 or found != low or found_power != power
     if lost and not lossy:
         return -1, False
     return put_real(negative, found, found_power, out, to), lost
