@@ -13,20 +13,23 @@ import numpy as np
 from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
 from schemas.codec.json_write_kernels import jit
-from schemas.codec.kernel_moment import NEVER, NONE, TWICE, Zones
+from schemas.codec.kernel_copy import copy
+from schemas.codec.kernel_moment import NEVER, NONE, TWICE
 from schemas.codec.kernel_text import Array
 
 # What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
 # one that wraps is noted, or leaves its row where `note` is REFUSE. BITS: a bytes in base64, low byte first. DATE,
-# MILLIS, MICROS: a: a zero date is 0, not null. TIMESTAMP: a: a zone's number, -1 for UTC. NOTHING: only null.
+# MILLIS, MICROS: a: a zero date is 0, not null. TIMESTAMP: a, b: a zone's stretches (`kernel_moment.to_utc`), a below 0
+# for UTC. NOTHING: only null.
 (
-    END, KEY, BEFORE, AFTER, MS, COMMIT, NOTHING, SIGNED, UNSIGNED, YEAR, DOUBLE, FLOAT, DECIMAL, BOOLEAN, BITS, BASE64,
-    STRING, DATE, MILLIS, MICROS, TIMESTAMP, TIME,
+    END, KEY, BEFORE, AFTER, MS, COMMIT, NOTHING, SIGNED, UNSIGNED, YEAR, DOUBLE, FLOAT, BOOLEAN, BITS, STRING, BASE64,
+    DECIMAL, DATE, MILLIS, MICROS, TIMESTAMP, TIME,
 ) = range(22)  # fmt: skip
 
 # Of a step: its literal in `text`, op, column, a, b, what is noted of a value that changes (an id, REFUSE or SILENT),
 # and whether the row may lack the column (WHOLE: no, LACKS: it must).
 FROM, TO, OP, COLUMN, A, B, NOTE, LACK = range(8)
+WIDTH = 8
 REFUSE, SILENT = -1, -2
 WHOLE, LACKS = range(2)
 
@@ -48,7 +51,7 @@ _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 class Programs(NamedTuple):
-    """text: all literals. steps, table: [step or program][…], as above."""
+    """text: all literals. steps: WIDTH numbers each, one after another. table: [program][…]."""
 
     text: Array
     steps: Array
@@ -80,7 +83,7 @@ class Out(NamedTuple):
 
 
 @jit
-def write(at: int, rows: Rows, programs: Programs, zones: Zones, out: Out) -> int:
+def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> int:
     """Writes on from row `at`; out: the first row not written, for which there may not be room."""
     state = out.state
     while at < rows.program.shape[0]:
@@ -130,108 +133,113 @@ def _room(rows: Rows, at: int, of: Array) -> Any:
 
 @jit
 def _message(
-    rows: Rows, at: int, step: int, last: int, of: Array, programs: Programs, zones: Zones, out: Array, to: int,
+    rows: Rows, at: int, step: int, last: int, of: Array, programs: Programs, zones: Array, out: Array, to: int,
     noted: Out,
 ) -> int:  # fmt: skip
     """A key or value, -1 where a value is left."""
+    text, steps = programs.text, programs.steps
     while step < last and to >= 0:
-        steps = programs.steps
-        to = copy(programs.text, steps[step, FROM], steps[step, TO], out, to)
-        op = steps[step, OP]
+        start, op = steps[step * WIDTH + FROM], steps[step * WIDTH + OP]
+        size = steps[step * WIDTH + TO] - start
+        copy(out, to, text, start, size)
+        to += size
         if op == MS:
             to = real.put_int(rows.commit_ts[at] >> 18, out, to)
         elif op == COMMIT:
             to = real.put_int(rows.commit_ts[at], out, to)
-        elif op == KEY:
-            first = rows.before[at] if of[OF_BEFORE] else rows.after[at]
-            to = _object(rows, at, first, of[KEYS_FIRST], of[KEYS_LAST], programs, zones, out, to, noted, False)
         elif op != END:
-            first = rows.before[at] if op == BEFORE else rows.after[at]
-            to = _object(rows, at, first, of[ROW_FIRST], of[ROW_LAST], programs, zones, out, to, noted, True)
+            old = op == BEFORE or (op == KEY and of[OF_BEFORE])
+            first = rows.before[at] if old else rows.after[at]
+            begin, end = (of[KEYS_FIRST], of[KEYS_LAST]) if op == KEY else (of[ROW_FIRST], of[ROW_LAST])
+            notes = at if op != KEY else -1  # what is noted of a key is noted of its row, too
+            to = _object(
+                rows.place, rows.length, rows.data, first, text, steps, begin, end, zones, out, to, noted.notes,
+                noted.state, notes,
+            )  # fmt: skip
         step += 1
     return to
 
 
 @jit
 def _object(
-    rows: Rows, at: int, first: int, step: int, last: int, programs: Programs, zones: Zones, out: Array, to: int,
-    noted: Out, noting: bool,
+    place: Array, length: Array, data: Array, first: int, text: Array, steps: Array, step: int, last: int,
+    zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
 ) -> int:  # fmt: skip
-    """Columns of a row, -1 where a value is left."""
+    """Columns of a row, -1 where a value is left. row: what is noted with a value that changes, -1 not to."""
     if first < 0:
         return -1
-    while step < last:
-        now = programs.steps[step]
-        to = copy(programs.text, now[FROM], now[TO], out, to)
-        if now[OP] != END:
-            cell = first + now[COLUMN]
-            size = rows.length[cell]
-            if size < 0:
-                if (size != _NULL and size != _ABSENT) or (size == _ABSENT) != (now[LACK] == LACKS):
-                    return -1
-                to = _null(out, to)
-            elif now[LACK] == LACKS:
+    for base in range(step * WIDTH, last * WIDTH, WIDTH):
+        start, op = steps[base + FROM], steps[base + OP]
+        size = steps[base + TO] - start
+        copy(out, to, text, start, size)
+        to += size
+        if op == END:
+            continue
+        cell = first + steps[base + COLUMN]
+        size = length[cell]
+        if size < 0:
+            if size < _ABSENT or (size == _ABSENT) != (steps[base + LACK] == LACKS):
                 return -1
-            else:
-                to, changed = _value(rows.data, rows.place[cell], size, now, zones, out, to)
-                if to < 0:
-                    return -1
-                if changed and noting and now[NOTE] >= 0:
-                    count = noted.state[NOTES]
-                    if count >= noted.notes.shape[0]:
-                        return -1
-                    noted.notes[count, 0], noted.notes[count, 1] = at, now[NOTE]
-                    noted.state[NOTES] = count + 1
-        step += 1
+            to = _null(out, to)
+            continue
+        if steps[base + LACK] == LACKS:
+            return -1
+        to, changed = _value(data, place[cell], size, op, steps, base, zones, out, to)
+        if to < 0:
+            return -1
+        if changed and row >= 0 and steps[base + NOTE] >= 0:
+            count = state[NOTES]
+            if count >= notes.shape[0]:
+                return -1
+            notes[count, 0], notes[count, 1] = row, steps[base + NOTE]
+            state[NOTES] = count + 1
     return to
 
 
 @jit
-def _value(data: Array, place: int, size: int, now: Array, zones: Zones, out: Array, to: int) -> Any:
+def _value(
+    data: Array, place: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
+) -> Any:
     """A value → (next place or -1, whether it changed)."""
-    op = now[OP]
-    if op <= YEAR:
-        if op == SIGNED:
-            return real.put_int(place, out, to) if now[A] <= place <= now[B] else -1, False
-        if op == YEAR:
-            return real.put_int(place, out, to) if place == 0 or 1901 <= place <= 2155 else -1, False
-        if op == NOTHING or (place < 0 and now[NOTE] == REFUSE):
+    if op >= STRING:
+        if place < 0 or place > data.shape[0] - size:
+            return -1, False
+        if op == STRING:
+            return _string(data, place, size, out, to), False
+        return _spanned(data, place, place + size, op, steps, base, zones, out, to)
+    if op == SIGNED:
+        return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
+    if op == UNSIGNED:
+        if place < 0 and steps[base + NOTE] == REFUSE:
             return -1, False
         return real.put_int(place, out, to), place < 0
+    if op == YEAR:
+        return real.put_int(place, out, to) if place == 0 or 1901 <= place <= 2155 else -1, False
     if op == DOUBLE:
         return real.put_double(place, out, to), False
     if op == FLOAT:
         return real.put_float(place, out, to), False
-    if op in (BOOLEAN, BITS):
-        return _bits(place, op, now[A], out, to), False
-    if place < 0 or place > data.shape[0] - size:
-        return -1, False
-    end = place + size
-    if op == STRING:
-        return _string(data, place, size, out, to), False
-    if op == BASE64:
-        out[to] = 34
-        to = base64(data, place, end, out, to + 1)
-        out[to] = 34
-        return to + 1, False
-    if op == DECIMAL:
-        return real.put_decimal(data, place, end, now[NOTE] >= 0, out, to)
-    if op == TIMESTAMP:
-        return _timestamp(data, place, end, now[A], zones, out, to)
-    if op == TIME:
-        number = moment.time_micros(data, place, end)
-        return real.put_int(number, out, to) if number != NONE else -1, False
-    return _temporal(data, place, end, now, out, to)
+    return -1 if op == NOTHING else _bits(place, op, steps[base + A], out, to), False
 
 
 @jit
-def copy(text: Array, first: int, last: int, out: Array, to: int) -> int:
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    i, start, put, size = np.uint64(0), np.uint64(first), np.uint64(to), np.uint64(last - first)
-    while i < size:
-        out[put + i] = text[start + i]
-        i += np.uint64(1)
-    return to + last - first
+def _spanned(
+    data: Array, pos: int, end: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
+) -> Any:
+    """A value that stands in data[pos:end], strings left out."""
+    if op == BASE64:
+        out[to] = 34
+        to = base64(data, pos, end, out, to + 1)
+        out[to] = 34
+        return to + 1, False
+    if op == DECIMAL:
+        return real.put_decimal(data, pos, end, steps[base + NOTE] >= 0, out, to)
+    if op == TIMESTAMP:
+        return _timestamp(data, pos, end, steps[base + A], steps[base + B], zones, out, to)
+    if op == TIME:
+        number = moment.time_micros(data, pos, end)
+        return real.put_int(number, out, to) if number != NONE else -1, False
+    return _temporal(data, pos, end, op, steps[base + A], steps[base + NOTE], out, to)
 
 
 @jit
@@ -284,14 +292,18 @@ def _string(data: Array, place: int, size: int, out: Array, to: int) -> int:
     """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
     out[to] = 34
     to += 1
+    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
     slow = np.uint8(0)
-    i, start, put, many = np.uint64(0), np.uint64(place), np.uint64(to), np.uint64(size)
-    while i < many:
-        byte = data[start + i]
-        out[put + i] = byte
+    i, end = np.uint64(place), np.uint64(place + size)
+    while i < end:
+        byte = data[i]
         slow |= (byte < 32) | (byte == 34) | (byte == 92)
         i += np.uint64(1)
-    to = _escaped(data, place, place + size, out, to) if slow else to + size
+    if slow:
+        to = _escaped(data, place, place + size, out, to)
+    else:
+        copy(out, to, data, place, size)
+        to += size
     out[to] = 34
     return to + 1
 
@@ -330,13 +342,12 @@ def _letter(byte: int) -> int:
 
 
 @jit
-def _temporal(data: Array, pos: int, end: int, now: Array, out: Array, to: int) -> Any:
+def _temporal(data: Array, pos: int, end: int, op: int, required: int, note: int, out: Array, to: int) -> Any:
     """DATE and DATETIME as numbers. Left are years below 100, partial dates, and zero dates where they are refused."""
-    op = now[OP]
     if end - pos < 10 or (data[pos] == 48 and data[pos + 1] == 48):
-        if now[NOTE] < 0 or not moment.is_zero_date(data, pos, end):
+        if note < 0 or not moment.is_zero_date(data, pos, end):
             return -1, False
-        if not now[A]:
+        if not required:
             return _null(out, to), True
         out[to] = 48
         return to + 1, True
@@ -351,10 +362,11 @@ def _temporal(data: Array, pos: int, end: int, now: Array, out: Array, to: int) 
 
 
 @jit
-def _timestamp(data: Array, pos: int, end: int, zone: int, zones: Zones, out: Array, to: int) -> Any:
+def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Array, out: Array, to: int) -> Any:
     """TIMESTAMP text in a zone → text in UTC."""
     if moment.is_zero_timestamp(data, pos, end):
-        return copy(_EPOCH, 0, _EPOCH.shape[0], out, to), False
+        copy(out, to, _EPOCH, 0, _EPOCH.shape[0])
+        return to + _EPOCH.shape[0], False
     micros = moment.micros(data, pos, end)
     if micros == NONE:
         return -1, False
@@ -362,9 +374,9 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, zones: Zones, out: Ar
     out[to] = 34
     to += 1
     if zone < 0:
-        copy(data, pos, pos + 19, out, to)
+        copy(out, to, data, pos, 19)
     else:
-        seconds, seen = moment.to_utc(micros // 1_000_000, zone, zones)
+        seconds, seen = moment.to_utc(micros // 1_000_000, zone, last, zones)
         if seen == NEVER:
             return -1, False
         year, month, day = moment.date_of(seconds // 86400)
@@ -377,7 +389,8 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, zones: Zones, out: Ar
         real.put_digits(np.uint64(clock % 60), 2, out, to + 17)
         out[to + 4], out[to + 7], out[to + 13], out[to + 16] = 45, 45, 58, 58
     out[to + 10] = 84
-    to = copy(data, pos + 19, end, out, to + 19)
+    copy(out, to + 19, data, pos + 19, end - pos - 19)
+    to += end - pos
     out[to], out[to + 1] = 90, 34
     return to + 2, seen == TWICE
 

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.codec.json_write_kernels import jit
 from schemas.codec.kernel_text import Array
 
 NONE = -(1 << 62)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
-
-
-class Zones(NamedTuple):
-    """Zones as stretches of local time. ends: by zone, where its stretches end; they start where the zone before ends.
-
-    starts: by stretch, its first second since 1970 as a clock there shows it. offsets: seconds to take away for UTC.
-    seen: ONCE, TWICE (flagged; the offset is that of the first time) or NEVER.
-    """
-
-    ends: Array
-    starts: Array
-    offsets: Array
-    seen: Array
 
 
 @jit
@@ -143,16 +130,19 @@ def is_zero_timestamp(data: Array, pos: int, end: int) -> bool:
 
 
 @jit
-def to_utc(seconds: int, zone: int, zones: Zones) -> Any:
-    """A local time → (seconds since 1970 in UTC, ONCE, TWICE or NEVER)."""
-    first, last = zones.ends[zone - 1] if zone else 0, zones.ends[zone]
-    low = first
-    while low < last:
-        middle = (low + last) // 2
-        if zones.starts[middle] <= seconds:
+def to_utc(seconds: int, first: int, last: int, zones: Array) -> Any:
+    """A local time, in seconds since 1970 as a clock shows them → (the same in UTC, ONCE, TWICE or NEVER).
+
+    zones[first:last]: the zone's stretches of local time, (first second, offset, seen). A time that is seen TWICE is
+    taken for the first.
+    """
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if zones[middle, 0] <= seconds:
             low = middle + 1
         else:
-            last = middle
+            high = middle
     if low == first:
         return 0, NEVER
-    return seconds - zones.offsets[low - 1], zones.seen[low - 1]
+    return seconds - zones[low - 1, 1], zones[low - 1, 2]

@@ -106,11 +106,15 @@ def _stripped(digits: Any, power: int) -> Any:
     return digits, power
 
 
+_TENS = np.array([10**n for n in range(20)], np.uint64)
+_PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8)
+_U100 = np.uint64(100)
+
+
 @jit
 def count_digits(digits: Any) -> int:
     count = 1
-    while digits >= _U10:
-        digits //= _U10
+    while count < 20 and digits >= _TENS[count]:
         count += 1
     return count
 
@@ -118,10 +122,15 @@ def count_digits(digits: Any) -> int:
 @jit
 def put_digits(digits: Any, count: int, out: Array, to: int) -> int:
     """The last `count` digits, with zeros before them."""
-    for i in range(to + count - 1, to - 1, -1):
-        tenth = digits // _U10
-        out[i] = np.uint8(digits - tenth * _U10 + np.uint64(48))
-        digits = tenth
+    at = to + count
+    while at - to >= 2:
+        rest = digits // _U100
+        pair = (digits - rest * _U100) << _U1
+        at -= 2
+        out[at], out[at + 1] = _PAIRS[pair], _PAIRS[pair + _U1]
+        digits = rest
+    if at > to:
+        out[to] = np.uint8(digits % _U10 + np.uint64(48))
     return to + count
 
 

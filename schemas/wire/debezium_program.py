@@ -9,7 +9,7 @@ from schemas import values
 from schemas.codec import kernel_json_write as kernel
 from schemas.codec.cells import Shape, form_of
 from schemas.codec.kernel_json_write import REFUSE, SILENT, Programs
-from schemas.codec.kernel_moment import NEVER, ONCE, TWICE, Zones
+from schemas.codec.kernel_moment import NEVER, ONCE, TWICE
 from schemas.codec.typed import frozen
 from schemas.codec.zone_changes import FIRST, LAST, zone_changes
 from schemas.options import Options
@@ -41,9 +41,9 @@ class Compiler:
         self._text = bytearray()
         self._steps: list[tuple[int, ...]] = []
         self._table: list[tuple[int, ...]] = []
-        self._zones: dict[str, int] = {}
-        self._stretches: list[list[tuple[int, int, int]]] = []
-        self._made: tuple[Programs, Zones] | None = None
+        self._zones: dict[str, tuple[int, int]] = {}
+        self._stretches: list[tuple[int, int, int]] = []
+        self._made: tuple[Programs, Any] | None = None
         self.flags: dict[str, int] = {}
 
     @property
@@ -69,18 +69,15 @@ class Compiler:
         self._made = None
         return start
 
-    def arrays(self) -> tuple[Programs, Zones]:
-        """What has been compiled, as the kernel takes it."""
+    def arrays(self) -> tuple[Programs, Any]:
+        """What has been compiled, as the kernel takes it: programs and zones."""
         import numpy as np
 
         if self._made is None:
             text = frozen(np.frombuffer(bytes(self._text), np.uint8))
-            steps = np.array(self._steps, np.int64).reshape(-1, kernel.LACK + 1)
-            table = np.array(self._table, np.int64).reshape(-1, kernel.OF_BEFORE + 1)
-            ends = np.cumsum([len(s) for s in self._stretches], dtype=np.int64)
-            stretches = np.array([s for zone in self._stretches for s in zone], np.int64).reshape(-1, 3).T
-            zones = Zones(*(frozen(np.ascontiguousarray(array)) for array in (ends, *stretches)))
-            self._made = Programs(text, frozen(steps), frozen(table)), zones
+            steps = frozen(np.array(self._steps, np.int64).reshape(-1))
+            table = frozen(np.array(self._table, np.int64).reshape(-1, kernel.OF_BEFORE + 1))
+            self._made = Programs(text, steps, table), frozen(np.array(self._stretches, np.int64).reshape(-1, 3))
         return self._made
 
     # ---- steps
@@ -130,7 +127,7 @@ class Compiler:
     # ---- values: (op, a, b, note), as the writers of `debezium_fields` do
     def _value(self, column: Column, zone: str) -> tuple[int, int, int, int]:
         if column.type.kind is Kind.TIMESTAMP:
-            return kernel.TIMESTAMP, self._zone(zone), 0, self._flag("timestamp_fold", column)
+            return kernel.TIMESTAMP, *self._zone(zone), self._flag("timestamp_fold", column)
         return _VALUES[column.type.kind](self, column)
 
     def _flag(self, name: str, column: Column) -> int:
@@ -163,14 +160,15 @@ class Compiler:
     def _decimal(self, column: Column) -> tuple[int, int, int, int]:
         return kernel.DECIMAL, 0, 0, self._lossy("lossy_decimal", column)
 
-    def _zone(self, name: str) -> int:
-        """-1 for UTC, as a row's zone has to be called for its times to stay as they are."""
+    def _zone(self, name: str) -> tuple[int, int]:
+        """A zone's stretches; -1 for UTC, as a row's zone has to be called for its times to stay as they are."""
         if name == "UTC":
-            return -1
+            return -1, -1
         if name not in self._zones:
             stretches = _stretches(name)
-            self._zones[name] = len(self._stretches)
-            self._stretches.append(stretches)
+            first = len(self._stretches)
+            self._stretches += stretches
+            self._zones[name] = first, len(self._stretches)
         return self._zones[name]
 
 
