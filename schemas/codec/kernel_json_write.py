@@ -82,81 +82,91 @@ class Out(NamedTuple):
     state: Array
 
 
+# Functions take arrays, not tuples of them: numba would count references to each array in each call.
+
+
 @jit
 def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> int:
     """Writes on from row `at`; out: the first row not written, for which there may not be room."""
-    state = out.state
-    while at < rows.program.shape[0]:
-        program = rows.program[at]
-        key_to, value_to = state[KEY_TO], state[VALUE_TO]
+    text, steps, table, state, notes, left = (
+        programs.text,
+        programs.steps,
+        programs.table,
+        out.state,
+        out.notes,
+        out.left,
+    )
+    keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
+    place, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
+    after, before = rows.after, rows.before
+    while at < of.shape[0]:
+        key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
         if program >= 0:
-            of = programs.table[program]
-            key_room, value_room = _room(rows, at, of)
-            if key_room >= 0:
-                state[KEY_NEED], state[VALUE_NEED] = key_room, value_room
-                if key_room > out.keys.shape[0] - key_to or value_room > out.values.shape[0] - value_to:
+            new, old, ts = after[at], before[at], commit_ts[at]
+            by = old if table[program, OF_BEFORE] else new  # the row that the key is of
+            columns, most = table[program, COLUMNS], data.shape[0]
+            new_room, old_room = _room(length, new, columns, most), _room(length, old, columns, most)
+            if new_room >= 0 and old_room >= 0:
+                state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST
+                state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST
+                if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
                     return at
-                key_to = _message(rows, at, of[KEY_FIRST], of[KEY_LAST], of, programs, zones, out.keys, key_to, out)
+                key_to = _message(
+                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, ts, keys, key_to,
+                    notes, state, at,
+                )  # fmt: skip
                 if key_to >= 0:
                     value_to = _message(
-                        rows, at, of[VALUE_FIRST], of[VALUE_LAST], of, programs, zones, out.values, value_to, out
-                    )
+                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, ts, values,
+                        value_to, notes, state, at,
+                    )  # fmt: skip
                 if key_to >= 0 and value_to >= 0:
                     state[KEY_TO], state[VALUE_TO] = key_to, value_to
-                    out.left[at] = 0
-        out.key_ends[at + 1], out.value_ends[at + 1] = state[KEY_TO], state[VALUE_TO]
+                    left[at] = 0
+        key_ends[at + 1], value_ends[at + 1] = state[KEY_TO], state[VALUE_TO]
         at += 1
     return at
 
 
 @jit
-def _room(rows: Rows, at: int, of: Array) -> Any:
-    """Bytes that key and value take at most; -1 for cells that are not there."""
-    key, value = of[KEY_SIZE] + 3 * _LONGEST, of[VALUE_SIZE] + 3 * _LONGEST
-    for turn in range(2):
-        first = rows.before[at] if turn else rows.after[at]
-        if first < 0:
-            continue
-        if first + of[COLUMNS] > rows.length.shape[0]:
-            return -1, -1
-        total = of[COLUMNS] * _LONGEST
-        for cell in range(first, first + of[COLUMNS]):
-            size = rows.length[cell]
-            if size > rows.data.shape[0]:
-                size = 0  # no span: it leaves its row
-            total += _SIX * max(size, 0)
-        value += total
-        if turn == of[OF_BEFORE]:
-            key += total
-    return key, value
+def _room(length: Array, first: int, columns: int, most: int) -> int:
+    """Bytes that a row's values take at most; -1 for cells that are not there."""
+    if first < 0:
+        return 0
+    if columns > length.shape[0] - first:
+        return -1
+    total = columns * _LONGEST
+    for cell in range(first, first + columns):
+        if 0 < length[cell] <= most:  # what is longer than all data leaves its row
+            total += _SIX * length[cell]
+    return total
 
 
 @jit
 def _message(
-    rows: Rows, at: int, step: int, last: int, of: Array, programs: Programs, zones: Array, out: Array, to: int,
-    noted: Out,
+    text: Array, steps: Array, zones: Array, table: Array, program: int, part: int, place: Array, length: Array,
+    data: Array, new: int, old: int, by: int, commit_ts: int, out: Array, to: int, notes: Array, state: Array, row: int,
 ) -> int:  # fmt: skip
-    """A key or value, -1 where a value is left."""
-    text, steps = programs.text, programs.steps
-    while step < last and to >= 0:
-        start, op = steps[step * WIDTH + FROM], steps[step * WIDTH + OP]
-        size = steps[step * WIDTH + TO] - start
+    """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
+    for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
+        start, op = steps[base + FROM], steps[base + OP]
+        size = steps[base + TO] - start
         copy(out, to, text, start, size)
         to += size
         if op == MS:
-            to = real.put_int(rows.commit_ts[at] >> 18, out, to)
+            to = real.put_int(commit_ts >> 18, out, to)
         elif op == COMMIT:
-            to = real.put_int(rows.commit_ts[at], out, to)
+            to = real.put_int(commit_ts, out, to)
         elif op != END:
-            old = op == BEFORE or (op == KEY and of[OF_BEFORE])
-            first = rows.before[at] if old else rows.after[at]
-            begin, end = (of[KEYS_FIRST], of[KEYS_LAST]) if op == KEY else (of[ROW_FIRST], of[ROW_LAST])
-            notes = at if op != KEY else -1  # what is noted of a key is noted of its row, too
+            first = by if op == KEY else old if op == BEFORE else new
+            columns = KEYS_FIRST if op == KEY else ROW_FIRST
+            noted = row if op != KEY else -1  # what is noted of a key is noted of its row, too
             to = _object(
-                rows.place, rows.length, rows.data, first, text, steps, begin, end, zones, out, to, noted.notes,
-                noted.state, notes,
+                place, length, data, first, text, steps, table[program, columns], table[program, columns + 1], zones,
+                out, to, notes, state, noted,
             )  # fmt: skip
-        step += 1
+            if to < 0:
+                return -1
     return to
 
 
