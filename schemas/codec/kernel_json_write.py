@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.codec import kernel_json_put as put
 from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
 from schemas.codec.json_write_kernels import jit
@@ -46,8 +47,6 @@ _NULL, _ABSENT = -1, -2
 _LONGEST = 32  # of any value but strings and base64
 _SIX = 6  # a control character is \u00XX
 _EPOCH = np.frombuffer(b'"1970-01-01T00:00:00Z"', np.uint8)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
 class Programs(NamedTuple):
@@ -190,7 +189,7 @@ def _object(
         if size < 0:
             if size < _ABSENT or (size == _ABSENT) != (steps[base + LACK] == LACKS):
                 return -1
-            to = _null(out, to)
+            to = put.null(out, to)
             continue
         if steps[base + LACK] == LACKS:
             return -1
@@ -215,7 +214,7 @@ def _value(
         if place < 0 or place > data.shape[0] - size:
             return -1, False
         if op == STRING:
-            return _string(data, place, size, out, to), False
+            return put.string(data, place, size, out, to), False
         return _spanned(data, place, place + size, op, steps, base, zones, out, to)
     if op == SIGNED:
         return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
@@ -229,7 +228,9 @@ def _value(
         return real.put_double(place, out, to), False
     if op == FLOAT:
         return real.put_float(place, out, to), False
-    return -1 if op == NOTHING else _bits(place, op, steps[base + A], out, to), False
+    if op == BOOLEAN:
+        return put.boolean(place != 0, out, to), False
+    return -1 if op == NOTHING else put.bits(place, steps[base + A], out, to), False
 
 
 @jit
@@ -238,10 +239,7 @@ def _spanned(
 ) -> Any:
     """A value that stands in data[pos:end], strings left out."""
     if op == BASE64:
-        out[to] = 34
-        to = base64(data, pos, end, out, to + 1)
-        out[to] = 34
-        return to + 1, False
+        return put.base64(data, pos, end, out, to), False
     if op == DECIMAL:
         return real.put_decimal(data, pos, end, steps[base + NOTE] >= 0, out, to)
     if op == TIMESTAMP:
@@ -253,112 +251,13 @@ def _spanned(
 
 
 @jit
-def _null(out: Array, to: int) -> int:
-    out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
-    return to + 4
-
-
-@jit
-def _bits(bits: int, op: int, size: int, out: Array, to: int) -> int:
-    """true or false, or base64 of `size` bytes, low byte first; -1 for more bits than fit these."""
-    if op == BOOLEAN:
-        if bits:
-            out[to], out[to + 1], out[to + 2], out[to + 3] = 116, 114, 117, 101
-            return to + 4
-        out[to], out[to + 1], out[to + 2], out[to + 3], out[to + 4] = 102, 97, 108, 115, 101
-        return to + 5
-    number = np.uint64(bits)
-    if size < 8 and number >> np.uint64(8 * size):
-        return -1
-    some = np.empty(8, np.uint8)
-    for i in range(size):
-        some[i] = np.uint8(number >> np.uint64(8 * i) & np.uint64(255))
-    out[to] = 34
-    to = base64(some, 0, size, out, to + 1)
-    out[to] = 34
-    return to + 1
-
-
-@jit
-def base64(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    while end - pos >= 3:
-        bits = int(data[pos]) << 16 | int(data[pos + 1]) << 8 | int(data[pos + 2])
-        out[to], out[to + 1] = _BASE64[bits >> 18], _BASE64[bits >> 12 & 63]
-        out[to + 2], out[to + 3] = _BASE64[bits >> 6 & 63], _BASE64[bits & 63]
-        pos += 3
-        to += 4
-    if pos < end:
-        bits = int(data[pos]) << 16
-        if end - pos == 2:
-            bits |= int(data[pos + 1]) << 8
-        out[to], out[to + 1] = _BASE64[bits >> 18], _BASE64[bits >> 12 & 63]
-        out[to + 2], out[to + 3] = _BASE64[bits >> 6 & 63] if end - pos == 2 else 61, 61
-        to += 4
-    return to
-
-
-@jit
-def _string(data: Array, place: int, size: int, out: Array, to: int) -> int:
-    """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
-    out[to] = 34
-    to += 1
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    slow = np.uint8(0)
-    i, end = np.uint64(place), np.uint64(place + size)
-    while i < end:
-        byte = data[i]
-        slow |= (byte < 32) | (byte == 34) | (byte == 92)
-        i += np.uint64(1)
-    if slow:
-        to = _escaped(data, place, place + size, out, to)
-    else:
-        copy(out, to, data, place, size)
-        to += size
-    out[to] = 34
-    return to + 1
-
-
-@jit
-def _escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    while pos < end:
-        byte = data[pos]
-        pos += 1
-        if byte >= 32 and byte != 34 and byte != 92:
-            out[to] = byte
-            to += 1
-            continue
-        letter = _letter(byte)
-        out[to], out[to + 1] = 92, letter
-        to += 2
-        if letter == 117:
-            out[to], out[to + 1], out[to + 2], out[to + 3] = 48, 48, _HEX[byte >> 4], _HEX[byte & 15]
-            to += 4
-    return to
-
-
-@jit
-def _letter(byte: int) -> int:
-    if byte == 34 or byte == 92:
-        return int(byte)
-    if byte == 10:
-        return 110
-    if byte == 13:
-        return 114
-    if byte == 9:
-        return 116
-    if byte == 8:
-        return 98
-    return 102 if byte == 12 else 117
-
-
-@jit
 def _temporal(data: Array, pos: int, end: int, op: int, required: int, note: int, out: Array, to: int) -> Any:
     """DATE and DATETIME as numbers. Left are years below 100, partial dates, and zero dates where they are refused."""
     if end - pos < 10 or (data[pos] == 48 and data[pos + 1] == 48):
         if note < 0 or not moment.is_zero_date(data, pos, end):
             return -1, False
         if not required:
-            return _null(out, to), True
+            return put.null(out, to), True
         out[to] = 48
         return to + 1, True
     if op == DATE:
