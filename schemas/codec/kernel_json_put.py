@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.codec.json_write_kernels import jit
-from schemas.codec.kernel_copy import copy
+from schemas.codec.kernel_copy import copy, eight
 from schemas.codec.kernel_text import Array
 
+_ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128))
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
@@ -77,20 +78,31 @@ def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
     """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
     out[to] = 34
     to += 1
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    slow = np.uint8(0)
-    i, end = np.uint64(place), np.uint64(place + size)
-    while i < end:
-        byte = data[i]
-        slow |= (byte < 32) | (byte == 34) | (byte == 92)
-        i += np.uint64(1)
-    if slow:
-        to = _escaped(data, place, place + size, out, to)
-    else:
+    if _is_plain(data, place, place + size):
         copy(out, to, data, place, size)
         to += size
+    else:
+        to = _escaped(data, place, place + size, out, to)
     out[to] = 34
     return to + 1
+
+
+@jit
+def _is_plain(data: Array, pos: int, end: int) -> bool:
+    """Whether nothing has to be escaped."""
+    slow = np.uint64(0)
+    while end - pos >= 8:
+        word = eight(data, pos)
+        quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
+        # A byte below n borrows from its highest bit, which it does not have itself.
+        slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
+        pos += 8
+    odd = slow & _HIGH != np.uint64(0)
+    while pos < end:
+        byte = data[pos]
+        odd = odd or byte < 32 or byte == 34 or byte == 92
+        pos += 1
+    return not odd
 
 
 @jit
