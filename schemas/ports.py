@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from schemas.table import TableId, TableVersion
 
@@ -49,4 +49,16 @@ class TableSource(Protocol):
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         """As `at`, by names as Avro sanitises them; without a commit_ts the newest version with these columns."""
+        ...
+
+
+@runtime_checkable
+class TableSpans(TableSource, Protocol):
+    """A TableSource that knows how long its answers hold."""
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """(after, until): `sanitised` says the same, or fails alike, for all after < commit_ts <= until.
+
+        The commit_ts given is one of these. At best as wide as is known; SetupError as `sanitised`.
+        """
         ...

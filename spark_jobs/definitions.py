@@ -12,6 +12,7 @@ from typing import Any
 
 from schemas.ddl.versions import versions
 from schemas.errors import DdlError, SetupError
+from schemas.event import MAX_TSO
 from schemas.given import ddl_lines, meta_of
 from schemas.names import sanitise_name
 from schemas.table import Column, Table, TableId, TableVersion, Value
@@ -61,6 +62,18 @@ class Definitions:
         names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
         same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
         return same[-1] if len({v.table for v in same}) == 1 else None
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """After and up to which commit_ts `sanitised` says the same (schemas.ports.TableSpans)."""
+        after, until = -1, MAX_TSO
+        for id_ in self._by_avro.get(table, []):
+            versions = self._by_id[id_]
+            index = bisect_left(versions, commit_ts, key=lambda v: v.commit_ts)
+            if index:
+                after = max(after, versions[index - 1].commit_ts)
+            if index < len(versions):
+                until = min(until, versions[index].commit_ts)
+        return after, until
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:

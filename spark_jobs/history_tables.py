@@ -121,12 +121,15 @@ class HistoryTables(HttpJson):
             if kept is None or kept.expires < now:
                 kept = self._told.newest[table] = self._newest(table)
             return kept.found()
+        return self._span(table, commit_ts).found()
+
+    def _span(self, table: TableId, commit_ts: int) -> _Span:
         spans = self._told.spans.get(table)
         if spans:
             index = bisect_left(spans, commit_ts, key=_from_ts)
-            if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= now:
-                return span.found()
-        return self._asked(table, commit_ts).found()
+            if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
+                return span
+        return self._asked(table, commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         found: list[TableVersion] = []
@@ -144,6 +147,15 @@ class HistoryTables(HttpJson):
         if known[1] is None and error is not None:
             raise error
         return known[1]
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """After and up to which commit_ts `sanitised` says the same (schemas.ports.TableSpans)."""
+        after, until = -1, MAX_TSO
+        for id_ in self._called(table):
+            span = self._span(id_, commit_ts)
+            later = (one.from_ts for one in self._told.spans.get(id_, ()) if one.from_ts >= commit_ts)
+            after, until = max(after, span.from_ts), min(until, span.until, *later)
+        return min(after, commit_ts - 1), max(until, commit_ts)
 
     # ---- more than the protocol
     def forget_newest(self) -> None:

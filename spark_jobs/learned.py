@@ -10,8 +10,8 @@ from schemas.ddl.catalog import Catalog, new_catalog
 from schemas.ddl.lexer import mode_of
 from schemas.ddl.parser import parse
 from schemas.errors import DdlError
-from schemas.event import DdlEvent, Event, Message
-from schemas.ports import TableSource
+from schemas.event import MAX_TSO, DdlEvent, Event, Message
+from schemas.ports import TableSource, TableSpans
 from schemas.table import Table, TableId, TableVersion
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Side
@@ -73,6 +73,14 @@ class Learned:
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return self._given.sanitised(table, columns, commit_ts) if self._given else None
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """As what is given beforehand has it (schemas.ports.TableSpans)."""
+        if self._given is None:
+            return -1, MAX_TSO
+        if isinstance(self._given, TableSpans):
+            return self._given.sanitised_span(table, commit_ts)
+        return commit_ts - 1, commit_ts
 
 
 class Learning:

@@ -1,4 +1,4 @@
-"""Rows in flat arrays (`schemas.codec.cells`) as change events, one object each: for what has no kernel, and for tests."""
+"""Rows in flat arrays (`schemas.codec.cells`) as change events: for what has no kernel, and for tests."""
 
 from __future__ import annotations
 

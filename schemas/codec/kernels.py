@@ -1,4 +1,4 @@
-"""How the kernels of the JSON formats, and those that Craft shares with them, are compiled and cached."""
+"""How the kernels of the JSON formats, those that Craft shares with them, and Avro's are compiled and cached."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from schemas.codec.jit import COMPILED, Kernels
 
 _FILES = ("kernel_text.py", "kernel_json.py", "kernel_json_text.py", "kernel_json_fill.py")
 
-jit = Kernels("json", [("schemas.codec", file) for file in _FILES]).jit
+_AVRO_READ = ("kernel_text.py", "kernel_avro_read.py")
 
-__all__ = ["COMPILED", "jit"]
+jit = Kernels("json", [("schemas.codec", file) for file in _FILES]).jit
+avro_read_jit = Kernels("avro-read", [("schemas.codec", file) for file in _AVRO_READ]).jit
+
+__all__ = ["COMPILED", "avro_read_jit", "jit"]

@@ -8,7 +8,7 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from schemas.codec import avro as binary
@@ -31,7 +31,8 @@ from schemas.names import avro_subject, sanitise_name
 from schemas.ports import SchemaId
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
-from schemas.wire.avro_record import Record, RowWriter, compile_record, row_writer
+from schemas.wire.avro_plan import Plans
+from schemas.wire.avro_record import Record, RowWriter, compile_record
 from schemas.wire.avro_trace import trace_record
 from schemas.wire.base import Context, FieldTrace, commit_ts_of, refuse_changed
 from schemas.wire.framing import frame, unframed
@@ -134,7 +135,7 @@ class AvroDecoder:
             return None
         if topic not in self._newest:
             text = self._context.schemas.newest(avro_subject(topic, "value"))
-            self._newest[topic] = _usable(text)
+            self._newest[topic] = usable_record(text)
         return self._newest[topic]
 
     def _event(
@@ -184,7 +185,7 @@ class AvroDecoder:
         return self._context.tables.sanitised(record.id, names, commit_ts)
 
 
-def _usable(text: str | None) -> Record | None:
+def usable_record(text: str | None) -> Record | None:
     """A compiled value schema; None without one, or with one that is not TiCDC's: a delete's key says enough."""
     try:
         return None if text is None else compile_record(text, "newest value schema")
@@ -229,24 +230,13 @@ def _out_of_band(value: bytes) -> Event:
 
 
 # ---------------------------------------------------------------------------------------------- encoder
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is compiled per table and topic: ids and writers of key and value.
-
-    No key: the table has no primary key. No value: for deletes that have none, whose schema TiCDC does not register.
-    """
-
-    key: tuple[SchemaId, RowWriter] | None
-    value: tuple[SchemaId, RowWriter] | None
-
-
 class AvroEncoder:
     """Writes what TiCDC's encoder writes; schemas are registered (or looked up) once per table and topic."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._options = context.options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
+        self._plans = Plans(context.schemas, context.options)
         given = self._options
         strings = {given.avro_decimal_handling_mode, given.avro_bigint_unsigned_handling_mode} == {"string"}
         if given.enable_row_checksum and not (given.enable_tidb_extension and strings):
@@ -268,13 +258,13 @@ class AvroEncoder:
             refuse_changed(event, self._options)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         valued = event.op != "d" or self._options.avro_include_before_value
-        plan = self._plan(event.table, origin.topic, keyspace, valued)
+        plan = self._plans.of(event.table, origin.topic, keyspace, valued)
         row = event.before if event.op == "d" else event.after
         if row is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        key = None if plan.key is None else frame(plan.key[0], plan.key[1](row, event))
+        key = None if plan.key is None else frame(plan.key.id, plan.key.write(row, event))
         if plan.value is not None:
-            value = frame(plan.value[0], self._value(plan.value[1], event, row, origin))
+            value = frame(plan.value.id, self._value(plan.value.write, event, row, origin))
             return [self._message(event, origin, key, value)]
         if self._watermarks and event.commit_ts is not None:
             return [self._message(event, origin, key, bytes([_DELETE]) + _tso(event.commit_ts))]
@@ -325,25 +315,6 @@ class AvroEncoder:
         if options.enable_row_checksum:
             out.append(_checksum_fields(event.extra.get("checksum")))
         return b"".join(out)
-
-    def _plan(self, table: Table, topic: str, keyspace: str | None, valued: bool) -> _Plan:
-        known = self._plans.get((topic, id(table), keyspace, valued))
-        if known is not None and known[0] is table:
-            return known[1]
-        options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
-        text, key, value = publish.key_schema(table, options), None, None
-        if text is not None:
-            columns = tuple(c for c in table.columns if c.primary_key)
-            key = self._id(topic, "key", text), row_writer(columns, options)
-        if valued:
-            text = publish.value_schema(table, options)
-            value = self._id(topic, "value", text), row_writer(publish.value_columns(table, options), options)
-        plan = _Plan(key, value)
-        self._plans[topic, id(table), keyspace, valued] = table, plan
-        return plan
-
-    def _id(self, topic: str, part: str, text: str) -> SchemaId:
-        return self._context.schemas.id_of(avro_subject(topic, part), text)
 
 
 def _tso(commit_ts: int) -> bytes:

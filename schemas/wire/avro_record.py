@@ -82,7 +82,7 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
         nullable = isinstance(branches, list)
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
-        kind = next(b for b in branches if b != "null") if nullable else branches
+        kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
         wrap = _optional(branches.index("null")) if nullable else _required
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
@@ -309,12 +309,15 @@ def _invalid(column: Column, details: str) -> WireError:
 
 def _writers(column: Column, options: Options) -> tuple[bytes | None, bytes, Write]:
     """(bytes of NULL or None, what stands before a value, writer of the value)."""
-    primitive = publish.avro_type(column, options)["type"]
-    null, prefix = None, b""
-    if column.nullable:
-        value_first = column.has_default and column.default is not None and not _logical(column, options)
-        null, prefix = (b"\x02", b"\x00") if value_first else (b"\x00", b"\x02")
-    return null, prefix, _writer(column, primitive)
+    return *union_of(column, options), _writer(column, publish.avro_type(column, options)["type"])
+
+
+def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
+    """(bytes of NULL or None, what stands before a value) of a column, as its schema has its union."""
+    if not column.nullable:
+        return None, b""
+    value_first = column.has_default and column.default is not None and not _logical(column, options)
+    return (b"\x02", b"\x00") if value_first else (b"\x00", b"\x02")
 
 
 def _logical(column: Column, options: Options) -> bool:

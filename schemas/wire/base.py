@@ -135,6 +135,11 @@ _CHANGED = {
 }
 
 
+def says_changed(flag: str) -> bool:
+    """Whether a row's flag says that its message had changed a value: what `refuse_changed` refuses."""
+    return flag.partition(":")[0] in _CHANGED
+
+
 def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
     """LossyError for a value that its message had changed already: written again, it would look exact.
 

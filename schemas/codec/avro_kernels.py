@@ -1,0 +1,11 @@
+"""How the kernels that write Avro are compiled and cached (`schemas.codec.jit`)."""
+
+from __future__ import annotations
+
+from schemas.codec.jit import COMPILED, Kernels
+
+_FILES = ("kernel_text.py", "kernel_avro_values.py", "kernel_avro_write.py")
+
+jit = Kernels("avro-write", [("schemas.codec", file) for file in _FILES]).jit
+
+__all__ = ["COMPILED", "jit"]

@@ -1,0 +1,362 @@
+"""Cells → Avro values in a numpy buffer, for numba: as `schemas.wire.avro_record` writes them.
+
+Each function writes at `at` and gives the next position, or -1 for a value that the format's own encoder has to see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schemas.codec.avro_kernels import jit
+
+Array = Any  # numpy arrays: numba knows their types
+_LOW32 = np.uint64(0xFFFFFFFF)
+_LIMBS = 8  # of 32 bits: what DECIMAL(65) needs at most is 217
+
+
+@jit
+def put_long(out: Array, at: int, number: int) -> int:
+    """Zig-zag varint of an int64."""
+    bits = (np.uint64(number) << np.uint64(1)) ^ np.uint64(number >> 63)
+    while bits > np.uint64(127):
+        out[at] = np.uint8((bits & np.uint64(127)) | np.uint64(128))
+        bits >>= np.uint64(7)
+        at += 1
+    out[at] = np.uint8(bits)
+    return at + 1
+
+
+@jit
+def copy(source: Array, start: Any, out: Array, at: Any, size: Any) -> None:
+    """Bytes from one array to another. Unsigned indices: numba need not look for negative ones, so it is vectorised."""
+    i, first, to, last = np.uint64(0), np.uint64(start), np.uint64(at), np.uint64(size)
+    while i < last:
+        out[to + i] = source[first + i]
+        i += np.uint64(1)
+
+
+@jit
+def put_span(out: Array, at: int, data: Array, place: int, length: int) -> int:
+    at = put_long(out, at, length)
+    copy(data, place, out, at, length)
+    return at + length
+
+
+@jit
+def put_digits(out: Array, at: int, number: int) -> int:
+    """uint64 (as the int64 of the same bits) → its decimal text with its length."""
+    rest, size = np.uint64(number), 1
+    while rest > np.uint64(9):
+        rest //= np.uint64(10)
+        size += 1
+    at = put_long(out, at, size)
+    rest = np.uint64(number)
+    for i in range(size):
+        out[at + size - 1 - i] = np.uint8(np.uint64(48) + rest % np.uint64(10))
+        rest //= np.uint64(10)
+    return at + size
+
+
+@jit
+def put_low_first(out: Array, at: int, bits: Any, size: int) -> int:
+    for i in range(size):
+        out[at + i] = np.uint8((bits >> np.uint64(8 * i)) & np.uint64(255))
+    return at + size
+
+
+@jit
+def put_double(out: Array, at: int, place: int) -> int:
+    bits = np.uint64(place)
+    if (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF):
+        return -1
+    return int(put_low_first(out, at, bits, 8))
+
+
+@jit
+def put_float(out: Array, at: int, place: int) -> int:
+    """A float64 that is a float32 → the latter's bits."""
+    bits = np.uint64(place)
+    exponent = int((bits >> np.uint64(52)) & np.uint64(0x7FF))
+    digits = bits & np.uint64(0xFFFFFFFFFFFFF)
+    found = np.uint64(0)
+    if exponent or digits:
+        exponent -= 1023 - 127
+        drop = 29
+        if exponent >= 255 or exponent < -23:
+            return -1
+        if exponent <= 0:  # subnormal: its leading one is written out
+            digits |= np.uint64(1) << np.uint64(52)
+            drop, exponent = 30 - exponent, 0
+        if digits & ((np.uint64(1) << np.uint64(drop)) - np.uint64(1)):
+            return -1
+        found = (np.uint64(exponent) << np.uint64(23)) | (digits >> np.uint64(drop))
+    return int(put_low_first(out, at, found | ((bits >> np.uint64(63)) << np.uint64(31)), 4))
+
+
+@jit
+def put_bits(out: Array, at: int, place: int, length: int) -> int:
+    """BIT(length), big-endian."""
+    bits = np.uint64(place)
+    if length < 1 or (length < 64 and bits >> np.uint64(length)):
+        return -1
+    size = (length + 7) // 8
+    at = put_long(out, at, size)
+    for i in range(size):
+        out[at + i] = np.uint8((bits >> np.uint64(8 * (size - 1 - i))) & np.uint64(255))
+    return at + size
+
+
+# ---------------------------------------------------------------------------------- decimals
+@jit
+def put_decimal(
+    out: Array, at: int, data: Array, place: int, length: int, precision: int, scale: int, limbs: Array
+) -> int:
+    """DECIMAL's text → the shortest two's complement of the unscaled integer. limbs: room for _LIMBS uint64."""
+    pos, end = place, place + length
+    negative = pos < end and data[pos] == 45
+    if negative:
+        pos += 1
+    whole, fraction, kept, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
+    factor, left = np.uint64(1), scale
+    while pos < end:
+        digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
+        pos += 1
+        if digit > np.uint64(9):
+            if data[pos - 1] != 46 or fraction >= 0 or not whole:
+                return -1
+            fraction = 0
+            continue
+        if fraction < 0:
+            whole += 1
+        else:
+            fraction += 1
+            if not left:
+                if digit:
+                    return -1
+                continue
+            left -= 1
+        if not kept and not digit:
+            continue
+        kept += 1
+        if kept <= 18:
+            small = small * np.uint64(10) + digit
+            continue
+        if not wide:
+            wide, pending, factor = True, _spill(limbs, small), np.uint64(1)
+            small = np.uint64(0)
+        small, factor = small * np.uint64(10) + digit, factor * np.uint64(10)
+        if factor == np.uint64(1_000_000_000):
+            pending = _times_add(limbs, pending, factor, small)
+            small, factor = np.uint64(0), np.uint64(1)
+    if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+        return -1
+    for _ in range(left if kept else 0):
+        kept += 1
+        if kept <= 18:
+            small *= np.uint64(10)
+            continue
+        if not wide:
+            wide, pending, factor = True, _spill(limbs, small), np.uint64(1)
+            small = np.uint64(0)
+        small, factor = small * np.uint64(10), factor * np.uint64(10)
+        if factor == np.uint64(1_000_000_000):
+            pending = _times_add(limbs, pending, factor, small)
+            small, factor = np.uint64(0), np.uint64(1)
+    if kept > precision or kept > 65:
+        return -1
+    if not wide:
+        return _put_small(out, at, -np.int64(small) if negative else np.int64(small))
+    if factor > np.uint64(1):
+        pending = _times_add(limbs, pending, factor, small)
+    return _put_limbs(out, at, limbs, negative)
+
+
+@jit
+def _spill(limbs: Array, small: Any) -> int:
+    """A number below 10^18 into limbs; out: how many are in use."""
+    limbs[:] = 0
+    limbs[0], limbs[1] = small & _LOW32, small >> np.uint64(32)
+    return 2
+
+
+@jit
+def _times_add(limbs: Array, used: int, factor: Any, more: Any) -> int:
+    """limbs × factor + more, both below 2^32."""
+    carry = more
+    for i in range(used):
+        carry += limbs[i] * factor
+        limbs[i] = carry & _LOW32
+        carry >>= np.uint64(32)
+    if carry and used < _LIMBS:
+        limbs[used] = carry
+        used += 1
+    return used
+
+
+@jit
+def _put_small(out: Array, at: int, number: Any) -> int:
+    bits, size = np.uint64(number ^ (number >> 63)), 1
+    while size < 8 and bits >> np.uint64(8 * size - 1):
+        size += 1
+    out[at] = 2 * size
+    at += 1
+    for i in range(size):
+        out[at + i] = np.uint8((number >> (8 * (size - 1 - i))) & 255)
+    return at + size
+
+
+@jit
+def _put_limbs(out: Array, at: int, limbs: Array, negative: bool) -> int:
+    if negative:  # two's complement is the complement of one less
+        i = 0
+        while limbs[i] == np.uint64(0):
+            limbs[i] = _LOW32
+            i += 1
+        limbs[i] -= np.uint64(1)
+    top = _LIMBS - 1
+    while top and limbs[top] == np.uint64(0):
+        top -= 1
+    size, bits = 4 * top + 1, limbs[top]
+    while bits >= np.uint64(128):
+        bits >>= np.uint64(8)
+        size += 1
+    out[at] = 2 * size
+    at += 1
+    for i in range(size):
+        byte = size - 1 - i
+        found = (limbs[byte // 4] >> np.uint64(8 * (byte % 4))) & np.uint64(255)
+        out[at + i] = np.uint8(found ^ np.uint64(255) if negative else found)
+    return at + size
+
+
+# ---------------------------------------------------------------------------------- TIMESTAMP in another zone
+@jit
+def _two(data: Array, pos: int) -> Any:
+    """Two digits as a number; something beyond 99 where they are none."""
+    high, low = np.int64(data[pos]) - 48, np.int64(data[pos + 1]) - 48
+    return 10 * high + low if 0 <= high <= 9 and 0 <= low <= 9 else 1000
+
+
+@jit
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a date of the Gregorian calendar (years from March on, so that leap days are last)."""
+    shifted = year - 1 if month < 3 else year
+    since_march = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return shifted * 365 + shifted // 4 - shifted // 100 + shifted // 400 + since_march - 719468
+
+
+@jit
+def _days_of_month(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+
+
+@jit
+def _seconds(data: Array, place: int, length: int) -> int:
+    """DATETIME text → seconds since 1970, or -1: no such text, or before 1970."""
+    if length < 19 or length == 20 or length > 26:
+        return -1
+    century, short = _two(data, place), _two(data, place + 2)
+    year, month, day = 100 * century + short, _two(data, place + 5), _two(data, place + 8)
+    hour, minute, second = _two(data, place + 11), _two(data, place + 14), _two(data, place + 17)
+    dashes = data[place + 4] == 45 and data[place + 7] == 45 and data[place + 10] == 32
+    if not dashes or data[place + 13] != 58 or data[place + 16] != 58:
+        return -1
+    if century > 99 or short > 99 or not 1970 <= year <= 9999 or not 1 <= month <= 12:
+        return -1
+    if not 1 <= day <= _days_of_month(year, month) or hour > 23 or minute > 59 or second > 59:
+        return -1
+    if length > 19:
+        if data[place + 19] != 46:
+            return -1
+        for i in range(place + 20, place + length):
+            if not 48 <= data[i] <= 57:
+                return -1
+    return int(_days(year, month, day) * 86400 + (hour * 60 + minute) * 60 + second)
+
+
+@jit
+def _offset(zones: Array, first: int, count: int, seconds: int, wall: int) -> int:
+    """The offset at a time. wall: 0 UTC, 1 local time (the first of two), 2 local time (the second)."""
+    low, high = 0, count  # how many changes have been
+    while low < high:
+        middle = (low + high + 1) // 2
+        at = zones[first + middle, 0]
+        before, after = zones[first + middle - 1, 1], zones[first + middle, 1]
+        if wall == 1:
+            at += max(before, after)
+        elif wall == 2:
+            at += min(before, after)
+        if seconds >= at:
+            low = middle
+        else:
+            high = middle - 1
+    return int(zones[first + low, 1])
+
+
+@jit
+def _is_zero(data: Array, place: int, length: int) -> bool:
+    """Whether text starts as the zero TIMESTAMP does, which has no zone."""
+    if length < 19:
+        return False
+    for i in range(19):
+        want = 45 if i == 4 or i == 7 else 32 if i == 10 else 58 if i == 13 or i == 16 else 48
+        if data[place + i] != want:
+            return False
+    return True
+
+
+@jit
+def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zones: Array, pair: Any) -> Any:
+    """TIMESTAMP text in the target's zone → (next position or -1, whether it is ambiguous).
+
+    zones (int64, two columns): since when (seconds, UTC) which offset holds; the first row of a zone has no start.
+    pair: (first row of the source's, changes, first row of the target's, changes, first second, last second).
+    """
+    if _is_zero(data, place, length):
+        return put_span(out, at, data, place, length), False
+    local = _seconds(data, place, length)
+    if not pair[4] <= local <= pair[5]:
+        return -1, False
+    before = _offset(zones, pair[0], pair[1], local, 1)
+    after = _offset(zones, pair[0], pair[1], local, 2)
+    if before < after:
+        return -1, False
+    utc = local - before
+    there = utc + _offset(zones, pair[2], pair[3], utc, 0)
+    again = _offset(zones, pair[2], pair[3], there, 1) != _offset(zones, pair[2], pair[3], there, 2)
+    at = put_long(out, at, length)
+    copy(data, place, out, at, length)
+    _put_clock(out, at, there)
+    return at + length, bool(before != after or again)
+
+
+@jit
+def _put_two(out: Array, at: int, number: int) -> None:
+    out[at], out[at + 1] = 48 + number // 10, 48 + number % 10
+
+
+@jit
+def _put_clock(out: Array, at: int, seconds: int) -> None:
+    """YYYY-MM-DD hh:mm:ss of seconds since 1970, over a text of that form; from year 1970 on, or late in 1969."""
+    days, clock = seconds // 86400, seconds % 86400
+    # Years of 400 make a period; the year starts in March (as in `_days`).
+    days += 719468
+    era = days // 146097
+    of_era = days - era * 146097
+    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year += era * 400 + (1 if month <= 2 else 0)
+    _put_two(out, at, year // 100)
+    _put_two(out, at + 2, year % 100)
+    _put_two(out, at + 5, month)
+    _put_two(out, at + 8, day)
+    _put_two(out, at + 11, clock // 3600)
+    _put_two(out, at + 14, clock // 60 % 60)
+    _put_two(out, at + 17, clock % 60)
