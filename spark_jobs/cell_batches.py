@@ -26,9 +26,9 @@ from spark_jobs.summary import Summary
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-READERS: Mapping[str, str] = {}
+READERS: Mapping[str, str] = {"avro": "schemas.wire.avro_cells:AvroCellReader"}
 """Formats that are read into cells: the class, as module:name."""
-WRITERS: Mapping[str, str] = {}
+WRITERS: Mapping[str, str] = {"avro": "schemas.wire.avro_cell_writer:AvroCellWriter"}
 """Formats that are written from cells, a message a row."""
 
 FEW = 32
