@@ -8,7 +8,7 @@ default, DECIMAL digits past 15 and zero dates: what a reader can't know becomes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from schemas import values
@@ -17,13 +17,25 @@ from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.publish import debezium as publish
 from schemas.publish import table_changes
-from schemas.table import Column, Table, TableId
+from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.wire import debezium_fields as fields
 from schemas.wire import debezium_ticdc as ticdc
 from schemas.wire.base import Context, commit_ts_of, refuse_changed
 from schemas.wire.debezium_json import malformed, parse, schema_of
-from schemas.wire.debezium_reader import ANY_TYPE, RowReader
+from schemas.wire.debezium_plan import (
+    Cell,
+    Layout,
+    Plan,
+    Slot,
+    compile_plan,
+    envelope,
+    kind_of_row,
+    layout,
+    source_block,
+    unsized,
+)  # fmt: skip
+from schemas.wire.debezium_reader import RowReader
 
 
 # ---------------------------------------------------------------------------------- decoder
@@ -59,26 +71,13 @@ class DebeziumDecoder:
 
 
 # ---------------------------------------------------------------------------------- encoder
-_Cell = tuple[str, Column, fields.Write]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Compiled per table: (`"name":`, column, writer) of all columns and of the key's, and the schema texts."""
-
-    columns: tuple[_Cell, ...]
-    key: tuple[_Cell, ...]
-    key_schema: str
-    value_schema: str
-
-
 class DebeziumEncoder:
     """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time: the same input gives the same bytes."""
 
     def __init__(self, context: Context) -> None:
         self._options = context.options
         self._tables = context.tables
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, Plan]] = Bounded()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row or a DDL statement → one message; a watermark too with the TiDB extension."""
@@ -93,58 +92,41 @@ class DebeziumEncoder:
         elif event.op == "u" and event.before is None:
             event.flag("no_before")
         extra = ticdc.own_extra(event)
-        partial_ = self._key_only(event)
-        plan = self._plan(event, rows, partial_, extra)
-        texts = [None if row is None else _row_text(plan.columns, row, event, partial_) for row in rows]
-        key = _row_text(plan.key, (event.before if event.op == "d" else event.after) or {}, event, False)
+        key_only = self._key_only(event)
+        plan = self._plan(event, rows, key_only, extra)
+        key = event.before if event.op == "d" else event.after
+        texts = {
+            Slot.BEFORE: "null" if rows[0] is None else _row_text(plan.columns, rows[0], event, key_only),
+            Slot.AFTER: "null" if rows[1] is None else _row_text(plan.columns, rows[1], event, key_only),
+            Slot.KEY: _row_text(plan.key, key or {}, event, False),
+        }
         commit_ts = commit_ts_of(event, origin)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
-        parts = [f'"source":{self._source(event.table.id, commit_ts or 0, extra)}']
-        parts.append(f'"ts_ms":{extra.get("ts_ms") or tso_physical_ms(commit_ts or 0)},"transaction":null')
-        parts.append(f'"op":"{event.op}"')
-        if event.op == "d":
-            parts.append(f'"after":null,"before":{texts[0]}')
-        elif event.op == "u":
-            parts.append((f'"before":{texts[0]},' if texts[0] is not None else "") + f'"after":{texts[1]}')
-        else:
-            parts.append(f'"before":null,"after":{texts[1]}')
-        return [self._message(origin, key, "{" + ",".join(parts) + "}", plan.key_schema, plan.value_schema)]
-
-    def _message(self, origin: Message, key: str, value: str, key_schema: str, value_schema: str) -> Message:
-        if self._options.debezium_disable_schema:
-            key, value = f'{{"payload":{key}}}', f'{{"payload":{value}}}'
-        else:
-            key = f'{{"payload":{key},"schema":{key_schema}}}'
-            value = f'{{"payload":{value},"schema":{value_schema}}}'
-        return replace(
-            origin, key=key.encode("utf-8", "surrogateescape"), value=value.encode("utf-8", "surrogateescape")
-        )
-
-    def _source(self, id_: TableId, commit_ts: int, extra: Mapping[str, Any]) -> str:
-        cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        source = ticdc.source_block(id_, commit_ts, cluster_id)
-        if self._options.debezium_include_start_ts and id_.table:
-            source["start_ts"] = extra.get("start_ts", 0)  # 0: not known, only TiCDC's own Debezium tells it
-        source["cluster_id"] = cluster_id
-        return publish.compact(source)
+        texts |= _times(commit_ts or 0, extra)
+        value = plan.values[kind_of_row(event.op, rows[0] is not None)]
+        return [_message(origin, plan.key_layout, value, texts)]
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         options = replace(self._options, cluster_id=cluster_id, debezium_include_start_ts=False)
-        source = self._source(TableId("", ""), event.commit_ts, extra)
-        ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
-        value = f'{{"source":{source},"ts_ms":{ts_ms},"transaction":null,"op":"m"}}'
-        return self._message(origin, "{}", value, *publish.watermark_schemas(options))
+        key_schema, value_schema = publish.watermark_schemas(options)
+        payload = envelope("m", source_block(TableId("", ""), cluster_id, options), {})
+        value = layout(payload, value_schema, options)
+        texts = _times(event.commit_ts, extra)
+        if "ts_ms" in extra:
+            texts[Slot.TS_MS] = str(extra["ts_ms"])  # whatever it is, unlike a row's
+        return _message(origin, layout({}, key_schema, options), value, texts)
 
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
         cluster_id = ticdc.own_extra(event).get("cluster_id", self._options.cluster_id)
         changes = table_changes.of_event(event, self._tables, self._options.time_zone)
-        payload = ticdc.ddl_payload(event, changes, cluster_id)
+        key_schema, value_schema = publish.ddl_schemas(self._options)
         # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
-        key, value = publish.compact({"databaseName": event.db}), publish.compact(payload)
-        return self._message(origin, key, value, *publish.ddl_schemas(self._options))
+        key = layout({"databaseName": event.db}, key_schema, self._options)
+        value = layout(ticdc.ddl_payload(event, changes, cluster_id), value_schema, self._options)
+        return _message(origin, key, value, {})
 
     @staticmethod
     def _key_only(event: RowChange) -> bool:
@@ -153,57 +135,51 @@ class DebeziumEncoder:
             event.flag("key_only_delete")
         return event.key_only
 
-    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> _Plan:
+    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> Plan:
         table = event.table
-        # An fsp that is not known is that of the row's value: TiCDC writes all its digits. Two kinds are enough.
-        unknown = [c for c in table.columns if c.type.kind is Kind.DATETIME and c.scale is None]
-        scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unknown}
+        # Two kinds are enough: milliseconds, and microseconds.
+        scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized(table)}
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        known = (id(table), tuple(scales.values()), key_only, cluster_id)
-        if known in self._plans and self._plans[known][0] is table:
-            return self._plans[known][1]
-        shaped = Table(
-            table.id, tuple(replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
-        )
-        plan = self._compile(shaped, frozenset(event.before or ()) if key_only else None, cluster_id)
-        self._plans[known] = table, plan
+        known = frozenset(event.before or ()) if key_only else None
+        of = (id(table), tuple(scales.values()), known, cluster_id)
+        if of in self._plans and self._plans[of][0] is table:
+            return self._plans[of][1]
+        plan = compile_plan(table, scales, known, cluster_id, self._options)
+        self._plans[of] = table, plan
         return plan
 
-    def _compile(self, table: Table, known: frozenset[str] | None, cluster_id: str) -> _Plan:
-        options = self._options
-        lossy = options.on_lossy == "flag"
-        columns = []
-        for column in table.columns:
-            unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
-            if column.vague and (unsure or options.enable_tidb_extension):
-                details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-                raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
-            if not column.virtual:
-                writer = fields.writer(column, options.enable_tidb_extension, lossy)
-                columns.append((publish.compact(column.name) + ":", column, writer))
-        return _Plan(
-            tuple(columns),
-            tuple(c for c in columns if c[1].handle_key),
-            publish.key_schema(table, options, cluster_id),
-            publish.value_schema(table, options, cluster_id, known),
-        )
+
+def _times(commit_ts: int, extra: Mapping[str, Any]) -> dict[Slot, str]:
+    ms = tso_physical_ms(commit_ts)
+    own = extra.get("ts_ms")
+    return {
+        Slot.SOURCE_MS: str(ms), Slot.COMMIT_TS: str(commit_ts), Slot.TS_MS: str(own or ms),
+        Slot.START_TS: str(extra.get("start_ts", 0)),  # 0: not known, only TiCDC's own Debezium tells it
+    }  # fmt: skip
 
 
-def _row_text(cells: tuple[_Cell, ...], row: Row, event: RowChange, key_only: bool) -> str:
+def _message(origin: Message, key: Layout, value: Layout, texts: Mapping[Slot, str]) -> Message:
+    made = ("".join(p if isinstance(p, str) else texts[p] for p in part) for part in (key, value))
+    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in made)
+    return replace(origin, key=key_data, value=value_data)
+
+
+def _row_text(cells: tuple[Cell, ...], row: Row, event: RowChange, key_only: bool) -> str:
     out = []
-    for name, column, write in cells:
+    for cell in cells:
+        column = cell.column
         value = row.get(column.name)
         if value is None:
             if not key_only and column.name not in row:
                 raise WireError("INVALID_VALUE", column=column.name, details="the event does not carry it")
-            out.append(name + "null")
+            out.append(cell.name + "null")
             continue
         try:
             if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
                 value, twice = values.shift_zone(str(value), event.zone, "UTC")
                 if twice:
                     event.flag(f"timestamp_fold:{column.name}")
-            out.append(name + write(value, event.flag))
+            out.append(cell.name + cell.write(value, event.flag))
         except LossyError:
             raise
         except (ValueError, TypeError, OverflowError) as error:

@@ -1,0 +1,11 @@
+"""How the kernels that write JSON from cells are compiled and cached."""
+
+from __future__ import annotations
+
+from schemas.codec.jit import COMPILED, Kernels
+
+_FILES = ("kernel_copy.py", "kernel_real.py", "kernel_moment.py", "kernel_json_write.py")
+
+jit = Kernels("json-write", [("schemas.codec", file) for file in _FILES]).jit
+
+__all__ = ["COMPILED", "jit"]
