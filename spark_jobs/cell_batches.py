@@ -28,7 +28,10 @@ pc: Any = pyarrow.compute
 
 READERS: Mapping[str, str] = {"avro": "schemas.wire.avro_cells:AvroCellReader"}
 """Formats that are read into cells: the class, as module:name."""
-WRITERS: Mapping[str, str] = {"avro": "schemas.wire.avro_cell_writer:AvroCellWriter"}
+WRITERS: Mapping[str, str] = {
+    "avro": "schemas.wire.avro_cell_writer:AvroCellWriter",
+    "debezium": "schemas.wire.debezium_cells:DebeziumCellWriter",
+}
 """Formats that are written from cells, a message a row."""
 
 FEW = 32
