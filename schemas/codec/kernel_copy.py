@@ -23,7 +23,21 @@ if jit.COMPILED:
 
         return types.void(out, types.int64, data, types.int64, types.int64), code
 
+    @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def eight(_context: Any, data: Any, at: Any) -> Any:
+        """data[at:at + 8] as a uint64, low byte first. The place is not looked at."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+            wide = context.get_value_type(types.uint64)
+            return builder.load(builder.bitcast(start, wide.as_pointer()), align=1)
+
+        return types.uint64(data, types.int64), code
+
 else:
+
+    def eight(data: Any, at: int) -> Any:
+        return data[at : at + 8].view("<u8")[0]
 
     def copy(out: Any, to: int, data: Any, first: int, size: int) -> None:
         out[to : to + size] = data[first : first + size]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.codec import kernel_json_put as put
 from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
 from schemas.codec.json_write_kernels import jit
@@ -46,8 +47,6 @@ _NULL, _ABSENT = -1, -2
 _LONGEST = 32  # of any value but strings and base64
 _SIX = 6  # a control character is \u00XX
 _EPOCH = np.frombuffer(b'"1970-01-01T00:00:00Z"', np.uint8)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
 class Programs(NamedTuple):
@@ -82,81 +81,91 @@ class Out(NamedTuple):
     state: Array
 
 
+# Functions take arrays, not tuples of them: numba would count references to each array in each call.
+
+
 @jit
 def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> int:
     """Writes on from row `at`; out: the first row not written, for which there may not be room."""
-    state = out.state
-    while at < rows.program.shape[0]:
-        program = rows.program[at]
-        key_to, value_to = state[KEY_TO], state[VALUE_TO]
+    text, steps, table, state, notes, left = (
+        programs.text,
+        programs.steps,
+        programs.table,
+        out.state,
+        out.notes,
+        out.left,
+    )
+    keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
+    place, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
+    after, before = rows.after, rows.before
+    while at < of.shape[0]:
+        key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
         if program >= 0:
-            of = programs.table[program]
-            key_room, value_room = _room(rows, at, of)
-            if key_room >= 0:
-                state[KEY_NEED], state[VALUE_NEED] = key_room, value_room
-                if key_room > out.keys.shape[0] - key_to or value_room > out.values.shape[0] - value_to:
+            new, old, ts = after[at], before[at], commit_ts[at]
+            by = old if table[program, OF_BEFORE] else new  # the row that the key is of
+            columns, most = table[program, COLUMNS], data.shape[0]
+            new_room, old_room = _room(length, new, columns, most), _room(length, old, columns, most)
+            if new_room >= 0 and old_room >= 0:
+                state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST
+                state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST
+                if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
                     return at
-                key_to = _message(rows, at, of[KEY_FIRST], of[KEY_LAST], of, programs, zones, out.keys, key_to, out)
+                key_to = _message(
+                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, ts, keys, key_to,
+                    notes, state, at,
+                )  # fmt: skip
                 if key_to >= 0:
                     value_to = _message(
-                        rows, at, of[VALUE_FIRST], of[VALUE_LAST], of, programs, zones, out.values, value_to, out
-                    )
+                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, ts, values,
+                        value_to, notes, state, at,
+                    )  # fmt: skip
                 if key_to >= 0 and value_to >= 0:
                     state[KEY_TO], state[VALUE_TO] = key_to, value_to
-                    out.left[at] = 0
-        out.key_ends[at + 1], out.value_ends[at + 1] = state[KEY_TO], state[VALUE_TO]
+                    left[at] = 0
+        key_ends[at + 1], value_ends[at + 1] = state[KEY_TO], state[VALUE_TO]
         at += 1
     return at
 
 
 @jit
-def _room(rows: Rows, at: int, of: Array) -> Any:
-    """Bytes that key and value take at most; -1 for cells that are not there."""
-    key, value = of[KEY_SIZE] + 3 * _LONGEST, of[VALUE_SIZE] + 3 * _LONGEST
-    for turn in range(2):
-        first = rows.before[at] if turn else rows.after[at]
-        if first < 0:
-            continue
-        if first + of[COLUMNS] > rows.length.shape[0]:
-            return -1, -1
-        total = of[COLUMNS] * _LONGEST
-        for cell in range(first, first + of[COLUMNS]):
-            size = rows.length[cell]
-            if size > rows.data.shape[0]:
-                size = 0  # no span: it leaves its row
-            total += _SIX * max(size, 0)
-        value += total
-        if turn == of[OF_BEFORE]:
-            key += total
-    return key, value
+def _room(length: Array, first: int, columns: int, most: int) -> int:
+    """Bytes that a row's values take at most; -1 for cells that are not there."""
+    if first < 0:
+        return 0
+    if columns > length.shape[0] - first:
+        return -1
+    total = columns * _LONGEST
+    for cell in range(first, first + columns):
+        if 0 < length[cell] <= most:  # what is longer than all data leaves its row
+            total += _SIX * length[cell]
+    return total
 
 
 @jit
 def _message(
-    rows: Rows, at: int, step: int, last: int, of: Array, programs: Programs, zones: Array, out: Array, to: int,
-    noted: Out,
+    text: Array, steps: Array, zones: Array, table: Array, program: int, part: int, place: Array, length: Array,
+    data: Array, new: int, old: int, by: int, commit_ts: int, out: Array, to: int, notes: Array, state: Array, row: int,
 ) -> int:  # fmt: skip
-    """A key or value, -1 where a value is left."""
-    text, steps = programs.text, programs.steps
-    while step < last and to >= 0:
-        start, op = steps[step * WIDTH + FROM], steps[step * WIDTH + OP]
-        size = steps[step * WIDTH + TO] - start
+    """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
+    for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
+        start, op = steps[base + FROM], steps[base + OP]
+        size = steps[base + TO] - start
         copy(out, to, text, start, size)
         to += size
         if op == MS:
-            to = real.put_int(rows.commit_ts[at] >> 18, out, to)
+            to = real.put_int(commit_ts >> 18, out, to)
         elif op == COMMIT:
-            to = real.put_int(rows.commit_ts[at], out, to)
+            to = real.put_int(commit_ts, out, to)
         elif op != END:
-            old = op == BEFORE or (op == KEY and of[OF_BEFORE])
-            first = rows.before[at] if old else rows.after[at]
-            begin, end = (of[KEYS_FIRST], of[KEYS_LAST]) if op == KEY else (of[ROW_FIRST], of[ROW_LAST])
-            notes = at if op != KEY else -1  # what is noted of a key is noted of its row, too
+            first = by if op == KEY else old if op == BEFORE else new
+            columns = KEYS_FIRST if op == KEY else ROW_FIRST
+            noted = row if op != KEY else -1  # what is noted of a key is noted of its row, too
             to = _object(
-                rows.place, rows.length, rows.data, first, text, steps, begin, end, zones, out, to, noted.notes,
-                noted.state, notes,
+                place, length, data, first, text, steps, table[program, columns], table[program, columns + 1], zones,
+                out, to, notes, state, noted,
             )  # fmt: skip
-        step += 1
+            if to < 0:
+                return -1
     return to
 
 
@@ -180,7 +189,7 @@ def _object(
         if size < 0:
             if size < _ABSENT or (size == _ABSENT) != (steps[base + LACK] == LACKS):
                 return -1
-            to = _null(out, to)
+            to = put.null(out, to)
             continue
         if steps[base + LACK] == LACKS:
             return -1
@@ -205,7 +214,7 @@ def _value(
         if place < 0 or place > data.shape[0] - size:
             return -1, False
         if op == STRING:
-            return _string(data, place, size, out, to), False
+            return put.string(data, place, size, out, to), False
         return _spanned(data, place, place + size, op, steps, base, zones, out, to)
     if op == SIGNED:
         return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
@@ -219,7 +228,9 @@ def _value(
         return real.put_double(place, out, to), False
     if op == FLOAT:
         return real.put_float(place, out, to), False
-    return -1 if op == NOTHING else _bits(place, op, steps[base + A], out, to), False
+    if op == BOOLEAN:
+        return put.boolean(place != 0, out, to), False
+    return -1 if op == NOTHING else put.bits(place, steps[base + A], out, to), False
 
 
 @jit
@@ -228,10 +239,7 @@ def _spanned(
 ) -> Any:
     """A value that stands in data[pos:end], strings left out."""
     if op == BASE64:
-        out[to] = 34
-        to = base64(data, pos, end, out, to + 1)
-        out[to] = 34
-        return to + 1, False
+        return put.base64(data, pos, end, out, to), False
     if op == DECIMAL:
         return real.put_decimal(data, pos, end, steps[base + NOTE] >= 0, out, to)
     if op == TIMESTAMP:
@@ -243,112 +251,13 @@ def _spanned(
 
 
 @jit
-def _null(out: Array, to: int) -> int:
-    out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
-    return to + 4
-
-
-@jit
-def _bits(bits: int, op: int, size: int, out: Array, to: int) -> int:
-    """true or false, or base64 of `size` bytes, low byte first; -1 for more bits than fit these."""
-    if op == BOOLEAN:
-        if bits:
-            out[to], out[to + 1], out[to + 2], out[to + 3] = 116, 114, 117, 101
-            return to + 4
-        out[to], out[to + 1], out[to + 2], out[to + 3], out[to + 4] = 102, 97, 108, 115, 101
-        return to + 5
-    number = np.uint64(bits)
-    if size < 8 and number >> np.uint64(8 * size):
-        return -1
-    some = np.empty(8, np.uint8)
-    for i in range(size):
-        some[i] = np.uint8(number >> np.uint64(8 * i) & np.uint64(255))
-    out[to] = 34
-    to = base64(some, 0, size, out, to + 1)
-    out[to] = 34
-    return to + 1
-
-
-@jit
-def base64(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    while end - pos >= 3:
-        bits = int(data[pos]) << 16 | int(data[pos + 1]) << 8 | int(data[pos + 2])
-        out[to], out[to + 1] = _BASE64[bits >> 18], _BASE64[bits >> 12 & 63]
-        out[to + 2], out[to + 3] = _BASE64[bits >> 6 & 63], _BASE64[bits & 63]
-        pos += 3
-        to += 4
-    if pos < end:
-        bits = int(data[pos]) << 16
-        if end - pos == 2:
-            bits |= int(data[pos + 1]) << 8
-        out[to], out[to + 1] = _BASE64[bits >> 18], _BASE64[bits >> 12 & 63]
-        out[to + 2], out[to + 3] = _BASE64[bits >> 6 & 63] if end - pos == 2 else 61, 61
-        to += 4
-    return to
-
-
-@jit
-def _string(data: Array, place: int, size: int, out: Array, to: int) -> int:
-    """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
-    out[to] = 34
-    to += 1
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    slow = np.uint8(0)
-    i, end = np.uint64(place), np.uint64(place + size)
-    while i < end:
-        byte = data[i]
-        slow |= (byte < 32) | (byte == 34) | (byte == 92)
-        i += np.uint64(1)
-    if slow:
-        to = _escaped(data, place, place + size, out, to)
-    else:
-        copy(out, to, data, place, size)
-        to += size
-    out[to] = 34
-    return to + 1
-
-
-@jit
-def _escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    while pos < end:
-        byte = data[pos]
-        pos += 1
-        if byte >= 32 and byte != 34 and byte != 92:
-            out[to] = byte
-            to += 1
-            continue
-        letter = _letter(byte)
-        out[to], out[to + 1] = 92, letter
-        to += 2
-        if letter == 117:
-            out[to], out[to + 1], out[to + 2], out[to + 3] = 48, 48, _HEX[byte >> 4], _HEX[byte & 15]
-            to += 4
-    return to
-
-
-@jit
-def _letter(byte: int) -> int:
-    if byte == 34 or byte == 92:
-        return int(byte)
-    if byte == 10:
-        return 110
-    if byte == 13:
-        return 114
-    if byte == 9:
-        return 116
-    if byte == 8:
-        return 98
-    return 102 if byte == 12 else 117
-
-
-@jit
 def _temporal(data: Array, pos: int, end: int, op: int, required: int, note: int, out: Array, to: int) -> Any:
     """DATE and DATETIME as numbers. Left are years below 100, partial dates, and zero dates where they are refused."""
     if end - pos < 10 or (data[pos] == 48 and data[pos + 1] == 48):
         if note < 0 or not moment.is_zero_date(data, pos, end):
             return -1, False
         if not required:
-            return _null(out, to), True
+            return put.null(out, to), True
         out[to] = 48
         return to + 1, True
     if op == DATE:

@@ -135,6 +135,11 @@ def put_digits(digits: Any, count: int, out: Array, to: int) -> int:
 
 
 @jit
+def put_unsigned(number: Any, out: Array, to: int) -> int:
+    return put_digits(number, count_digits(number), out, to)
+
+
+@jit
 def put_int(number: int, out: Array, to: int) -> int:
     digits = np.uint64(number)
     if number < 0:
@@ -170,12 +175,40 @@ def put_real(negative: bool, digits: Any, power: int, out: Array, to: int) -> in
             to += 2
             return put_digits(digits, count - point, out, to)
         return _pointed(digits, count, point, out, to)
+    return _scientific(digits, count, point - 1, out, to)
+
+
+@jit
+def put_general(negative: bool, digits: Any, power: int, out: Array, to: int) -> int:
+    """digits × 10^power as Go's %g writes it (`values.double_text`); at most 26 bytes."""
+    if negative:
+        out[to] = 45
+        to += 1
+    if not digits:
+        out[to] = 48
+        return to + 1
+    digits, power = _stripped(digits, power)
+    count = count_digits(digits)
+    point = count + power
+    if not -4 < point <= 6:
+        return _scientific(digits, count, point - 1, out, to)
+    if point <= 0:
+        out[to], out[to + 1] = 48, 46
+        return put_digits(digits, count - point, out, to + 2)
+    if power < 0:
+        return _pointed(digits, count, point, out, to)
+    for _ in range(power):
+        digits *= _U10
+    return put_digits(digits, point, out, to)
+
+
+@jit
+def _scientific(digits: Any, count: int, power: int, out: Array, to: int) -> int:
+    """d.ddde+XX, the exponent of two digits at least."""
     to = _pointed(digits, count, 1, out, to)
-    out[to], out[to + 1] = 101, 43
-    if point < 1:
-        out[to + 1] = 45
-    power = abs(point - 1)
-    return put_digits(np.uint64(power), 3 if power >= 100 else 2, out, to + 2)
+    out[to], out[to + 1] = 101, 45 if power < 0 else 43
+    size = np.uint64(abs(power))
+    return put_digits(size, max(2, count_digits(size)), out, to + 2)
 
 
 @jit
@@ -191,37 +224,57 @@ def _pointed(digits: Any, count: int, whole: int, out: Array, to: int) -> int:
 
 
 @jit
-def put_double(bits: int, out: Array, to: int) -> int:
-    """A float64 by its bits; -1 for infinities and NaN."""
+def of_double(bits: int) -> Any:
+    """A float64 by its bits → (digits, power of ten, whether it is finite); the sign is that of the bits."""
     fraction, exponent = np.uint64(bits) & _FRACTION, (bits >> 52) & 0x7FF
     if exponent == 0x7FF:
-        return -1
+        return _U0, 0, False
+    digits, power = fraction, 0
     if exponent:
         digits, power = shortest(fraction | _HIDDEN, exponent - 1075, fraction == _U0 and exponent > 1)
     elif fraction:
         digits, power = shortest(fraction, -1074, False)
-    else:
-        digits, power = _U0, 0
-    return put_real(bits < 0, digits, power, out, to)
+    return digits, power, True
+
+
+@jit
+def of_float(bits: int) -> Any:
+    """A float32 by the bits of the same float64 → as `of_double`; False also for what is no float32.
+
+    Three powers of two have a digit more than they need, as `values.float_text` gives it to them.
+    """
+    fraction, exponent = np.uint64(bits) & _FRACTION, ((bits >> 52) & 0x7FF) - 1023
+    if exponent == -1023 and not fraction:
+        return _U0, 0, True
+    if exponent > 127 or exponent < -149:
+        return _U0, 0, False
+    whole, drop = fraction | _HIDDEN, 29 + max(0, -126 - exponent)
+    c = whole >> np.uint64(drop)
+    if c << np.uint64(drop) != whole:
+        return _U0, 0, False
+    if not fraction:
+        for n in range(_LONGER.shape[0]):
+            if exponent == _LONGER[n, 0]:
+                return np.uint64(_LONGER[n, 1]), _LONGER[n, 2], True
+    digits, power = shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
+    return digits, power, True
+
+
+_LONGER = np.array([(-96, 126217745, -37), (87, 154742505, 18), (90, 123794004, 19)], np.int64)
+
+
+@jit
+def put_double(bits: int, out: Array, to: int) -> int:
+    """A float64 by its bits as JSON has it; -1 for infinities and NaN."""
+    digits, power, sound = of_double(bits)
+    return put_real(bits < 0, digits, power, out, to) if sound else -1
 
 
 @jit
 def put_float(bits: int, out: Array, to: int) -> int:
-    """A float32 by the bits of the same float64; -1 for what is no finite float32.
-
-    And for three powers of two: `values.float_text` gives them a digit more than it takes.
-    """
-    fraction, exponent = np.uint64(bits) & _FRACTION, ((bits >> 52) & 0x7FF) - 1023
-    if exponent == -1023 and not fraction:
-        return put_real(bits < 0, _U0, 0, out, to)
-    if exponent > 127 or exponent < -149 or (not fraction and exponent in (-96, 87, 90)):
-        return -1
-    whole, drop = fraction | _HIDDEN, 29 + max(0, -126 - exponent)
-    c = whole >> np.uint64(drop)
-    if c << np.uint64(drop) != whole:
-        return -1
-    digits, power = shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
-    return put_real(bits < 0, digits, power, out, to)
+    """A float32 by the bits of the same float64; -1 for what is none."""
+    digits, power, sound = of_float(bits)
+    return put_real(bits < 0, digits, power, out, to) if sound else -1
 
 
 @jit

@@ -51,6 +51,8 @@ class DebeziumCellWriter:
         """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_sizes`."""
         known = self._programs.get((id(shape), bits))
         if known is None:
+            if self.compiler.size > 2 * _MOST_TEXT:
+                return -1  # the next batch starts anew
             known = shape, self._compile(shape, bits)
             self._programs[id(shape), bits] = known  # with the shape, so that no other one gets its id
         return known[1]

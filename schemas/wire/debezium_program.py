@@ -39,6 +39,7 @@ class Compiler:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._text = bytearray()
+        self._spans: dict[str, tuple[int, int]] = {}
         self._steps: list[tuple[int, ...]] = []
         self._table: list[tuple[int, ...]] = []
         self._zones: dict[str, tuple[int, int]] = {}
@@ -54,6 +55,7 @@ class Compiler:
     def add(self, shape: Shape, plan: Plan) -> int:
         """The number of the first of the shape's programs. NoProgram; ValueError for a zone or text that is none."""
         steps, start, size = len(self._steps), len(self._table), len(self._text)
+        self._spans = {}  # the envelopes of a table have much in common
         try:
             keys = self._object(shape, plan.key, True)
             row = self._object(shape, plan.columns, False)
@@ -82,14 +84,15 @@ class Compiler:
 
     # ---- steps
     def _step(self, literal: str, op: int, *more: int) -> None:
-        start = len(self._text)
-        self._text += literal.encode("utf-8", "surrogateescape")
+        if literal not in self._spans:
+            start = len(self._text)
+            self._text += literal.encode("utf-8", "surrogateescape")
+            self._spans[literal] = start, len(self._text)
         column, a, b, note, lack = more or (0, 0, 0, SILENT, kernel.WHOLE)
-        self._steps.append((start, len(self._text), op, column, a, b, note, lack))
+        self._steps.append((*self._spans[literal], op, column, a, b, note, lack))
 
     def _size(self, steps: tuple[int, int]) -> int:
-        first, last = steps
-        return self._steps[last - 1][kernel.TO] - self._steps[first][kernel.FROM]
+        return sum(step[kernel.TO] - step[kernel.FROM] for step in self._steps[slice(*steps)])
 
     def _layout(self, layout: Layout) -> tuple[int, int]:
         first, literal = len(self._steps), ""

@@ -91,7 +91,7 @@ class _Format:
     def sample(self, key: bytes | None, value: bytes) -> Sample | None:
         try:
             row = sound_row(self._decoder.decode(Message(key, value)), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id:
+            if row is None or row.table.id != self._table.id or row.key != self._table.handle_key:
                 return None
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))

@@ -188,7 +188,7 @@ def _changes(draw: st.DrawFn) -> RowChange:
     return RowChange("made", table, op, commit_ts, before, after, ("id",), zone, key_only=draw(st.booleans()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(_changes(), min_size=1, max_size=8), st.sampled_from(_MODES), st.data())
 def test_made_rows_are_written_as_the_encoder_writes_them(
     events: list[RowChange], mode: dict[str, Any], data: st.DataObject

@@ -20,7 +20,7 @@ from schemas.codec.cell_events import events_of
 from schemas.codec.cells import CellRows, Topics
 from schemas.codec.typed import frozen
 from schemas.errors import WireError
-from schemas.event import Message, RowChange
+from schemas.event import Message, Op, RowChange
 from schemas.options import Options
 from schemas.table import Column, Table, TableId, Value
 from schemas.types import Kind
@@ -135,7 +135,7 @@ EDGES = st.sampled_from(["2024-11-03 01:30:00", "2024-03-10 02:30:00", "2011-12-
 TIMES = st.one_of(st.datetimes(datetime(1, 1, 1)).map(clock), EDGES, st.just(values.ZERO_TIMESTAMP))
 INSTANTS = st.one_of(st.datetimes(datetime(1969, 12, 30), datetime(2038, 1, 21)).map(clock), TIMES)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-POWERS = st.integers(-149, 127).filter(lambda e: e not in (-96, 87, 90)).map(lambda e: 2.0**e)
+POWERS = st.integers(-149, 127).map(lambda e: 2.0**e)
 FLOATS = st.one_of(st.floats(width=32, allow_nan=False, allow_infinity=False), POWERS)
 CLOCKS = st.from_regex(r"-?[0-8]?[0-9][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?", fullmatch=True)
 DECIMALS = st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,20})?", fullmatch=True)
@@ -188,7 +188,7 @@ def changes(draw: st.DrawFn) -> tuple[RowChange, int]:
     names = draw(st.permutations([ID.name, *keyed]))
     of = {c.name: c for c in (ID, *columns)}
     made = Table(TableId(draw(st.sampled_from(["shop", "d-b.ü"])), "t"), tuple(of[n] for n in names))
-    op = draw(st.sampled_from("cud"))
+    op: Op = draw(st.sampled_from(("c", "u", "d")))
 
     def row() -> dict[str, Value]:
         return {c.name: draw(st.one_of(st.none(), s) if c.nullable else s) for c, s in chosen}
@@ -216,10 +216,9 @@ NUMBERS = table(column("d", "double"), column("f", "float"), column("n", "decima
 def test_every_power_of_two_and_of_ten() -> None:
     doubles = [s * x for e in range(-1074, 1024) for x in (2.0**e, 1.5 * 2.0**e) for s in (1, -1)]
     doubles += [float(f"{m}e{e}") for e in range(-320, 308) for m in (1, 9.999999999999999)]
-    singles = [values.as_float32(x) for x in doubles if abs(x) < 3e38]
+    singles = {values.as_float32(x) for x in doubles if abs(x) < 3e38}
     events = [change(NUMBERS, {"d": values.double_text(x), "f": None, "n": None}) for x in doubles]
-    odd = [2.0**e * s for e in (-96, 87, 90) for s in (1, -1)]  # `float_text` gives them a digit more: left
-    floats = [change(NUMBERS, {"d": None, "f": values.float_text(x), "n": None}) for x in singles if x not in odd]
+    floats = [change(NUMBERS, {"d": None, "f": values.float_text(x), "n": None}) for x in singles]
     assert check(events, OPTIONS[0]) == len(events)
     assert check(floats, OPTIONS[0]) == len(floats)
 
@@ -313,6 +312,7 @@ def test_a_column_that_the_row_lacks_is_left() -> None:
 
 @example("2024-02-30 00:00:00")
 @given(st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,7})?)?", fullmatch=True))
+@settings(deadline=None)
 def test_texts_that_look_like_times(text: str) -> None:
     columns = (column("a", "date"), column("b", "datetime", scale=6), column("c", "timestamp"), column("e", "time"))
     for of in columns:

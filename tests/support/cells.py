@@ -104,12 +104,18 @@ def _cell(column: Column, row: Row) -> int | bytes:
     return _MAKE[form_of(column)](value)
 
 
-def _number(value: Value) -> int:
-    return values.integer(_text_of(value))
+def _signed(value: Value) -> int:
+    number = values.integer(_text_of(value))
+    if not -(1 << 63) <= number < 1 << 63:
+        raise NoCell
+    return number
 
 
-def _bits(value: Value) -> int:
-    return int.from_bytes(value, "big") if isinstance(value, bytes) else _number(value)
+def _unsigned(value: Value) -> int:
+    number = int.from_bytes(value, "big") if isinstance(value, bytes) else values.integer(_text_of(value))
+    if not 0 <= number < 1 << 64:
+        raise NoCell
+    return number
 
 
 def _double(value: Value) -> int:
@@ -140,8 +146,8 @@ def _text_of(value: Value) -> str:
 
 
 _MAKE: dict[Form, Callable[[Value], int | bytes]] = {
-    Form.INT: _number,
-    Form.UINT: _bits,
+    Form.INT: _signed,
+    Form.UINT: _unsigned,
     Form.DOUBLE: _double,
     Form.FLOAT: _float,
     Form.TEXT: _text,

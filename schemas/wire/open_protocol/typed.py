@@ -110,7 +110,7 @@ class _Format:
         message = Message(frame.join_key([key]), frame.join_value([value]))
         try:
             row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id:
+            if row is None or row.table.id != self._table.id or row.key != self._table.handle_key:
                 return None
             key_text, text = key.decode(), value.decode()
             return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
