@@ -26,7 +26,13 @@ from spark_jobs.summary import Summary
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-READERS: Mapping[str, str] = {"avro": "schemas.wire.avro_cells:AvroCellReader"}
+READERS: Mapping[str, str] = {
+    "avro": "schemas.wire.avro_cells:AvroCellReader",
+    "craft": "schemas.wire.typed_cells:CraftCellReader",
+    "debezium": "schemas.wire.typed_cells:DebeziumCellReader",
+    "open": "schemas.wire.typed_cells:OpenCellReader",
+    "open-tiflow": "schemas.wire.typed_cells:OpenTiflowCellReader",
+}
 """Formats that are read into cells: the class, as module:name."""
 WRITERS: Mapping[str, str] = {
     "avro": "schemas.wire.avro_cell_writer:AvroCellWriter",
@@ -41,12 +47,16 @@ _MOST_BYTES = 1 << 30  # of what is written at a time: offsets of Arrow's binari
 
 def takes(read: str, write: str) -> bool:
     """Whether there are kernels from one format to the other."""
-    return COMPILED and read in READERS and write in WRITERS
+    return COMPILED and read in READERS and write in WRITERS and (read, write) not in _NOT
 
 
-def _made(place: str, side: Side) -> Any:
+_NOT = frozenset([("debezium", "debezium")])
+"""The encoder writes again what the message says beside its rows (`RowChange.extra`), and cells have no room for it."""
+
+
+def _made(place: str, side: Side, **more: Any) -> Any:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)(side.context())
+    return getattr(import_module(module), name)(side.context(), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,9 @@ class Transcoder:
 
     @cached_property
     def _reader(self) -> CellReader:
-        reader: CellReader = _made(READERS[self._read.format], self._read)
+        # What an Avro message has beside its row is of account to Avro's own encoder only.
+        more = {"bare": True} if self._read.format == "avro" and self._write.format != "avro" else {}
+        reader: CellReader = _made(READERS[self._read.format], self._read, **more)
         return reader
 
     @cached_property

@@ -37,7 +37,7 @@ _MESSAGES = pa.schema(
 )  # fmt: skip
 _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
-    ("craft", "avro"), ("craft", "debezium"), ("debezium", "debezium"), ("open", "debezium"),
+    ("craft", "avro"), ("craft", "debezium"), ("open", "debezium"),
 ]  # fmt: skip
 _OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}
 
@@ -82,9 +82,8 @@ def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
     made = TranscodeBatches(read, write, topic, _MESSAGES)([batch])
     got = [row for some in made for row in some.to_pylist()]
     assert len(got) == len(want)
-    for number, (mine, theirs) in enumerate(
-        zip(got, pa.RecordBatch.from_pylist(want, _MESSAGES).to_pylist(), strict=True)
-    ):
+    wanted = pa.RecordBatch.from_pylist(want, schema=_MESSAGES).to_pylist()
+    for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
     worker, told, rest = Worker(Work(read, write, topic)), Told(), 0
     for part, _, others in worker.parts(batch, told):
@@ -104,12 +103,15 @@ def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
 
 
 @pytest.mark.parametrize(("read", "write"), _PAIRS, ids=["-".join(p) for p in _PAIRS])
-@pytest.mark.parametrize("topic", [None, "to_{schema}.{table}"], ids=["own", "rule"])
-def test_golden_cases(read: str, write: str, topic: str | None) -> None:
+def test_golden_cases(read: str, write: str) -> None:
+    """The kernels themselves. Those that learn from what they read need more than a few messages of a table."""
     assert cell_batches.takes(read, write)
     taken = 0
-    for golden in cases(read):
-        taken += _same(_batch(_mixed(golden)), *_sides(golden, write), topic)
+    for n, golden in enumerate(cases(read)):
+        messages = _mixed(golden)
+        if read != "avro":
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same(_batch(messages), *_sides(golden, write), "to_{schema}.{table}" if n % 2 else None)
     assert taken > 100, "the kernels took next to nothing"
 
 
@@ -135,10 +137,11 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slowly")
 @pytest.mark.parametrize("read", ["avro", "open"])
-@pytest.mark.parametrize("topic", [None, "to_{schema}.{table}"], ids=["own", "rule"])
-def test_around_the_kernels(read: str, topic: str | None) -> None:
+def test_around_the_kernels(read: str) -> None:
     """Whatever a reader and a writer take or leave: here a reader and a writer made of the codecs themselves."""
-    taken = sum(_same(_batch(_mixed(golden)), *_sides(golden, "debezium"), topic) for golden in cases(read))
+    some = cases(read)[::3]
+    rules = [None, "to_{schema}.{table}"] * len(some)
+    taken = sum(_same(_batch(_mixed(g)), *_sides(g, "debezium"), r) for g, r in zip(some, rules, strict=False))
     assert taken > 100
 
 
