@@ -31,7 +31,11 @@ class Kernels:
     def __init__(self, name: str, sources: Sequence[tuple[str, str]]) -> None:
         self._home = _home(name, sources) if COMPILED else None
 
-    def jit(self, function: F) -> F:
+    def inlined(self, function: F) -> F:
+        """As `jit`, for a function that is part of its callers' code: a call passes seven numbers for each array."""
+        return self.jit(function, forceinline=True)
+
+    def jit(self, function: F, **more: Any) -> F:
         """The function compiled on its first call, or as it is without numba."""
         if not COMPILED:
             return function
@@ -39,7 +43,7 @@ class Kernels:
             # numba keeps the code beside the file that a function says it is from.
             place = str(self._home / Path(function.__code__.co_filename).name)
             function.__code__ = function.__code__.replace(co_filename=place)
-        compiled: F = numba.njit(cache=self._home is not None, nogil=True)(function)
+        compiled: F = numba.njit(cache=self._home is not None, nogil=True, **more)(function)
         return compiled
 
 

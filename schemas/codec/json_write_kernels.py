@@ -13,6 +13,7 @@ _FILES = (
     "kernel_plain.py",
 )
 
-jit = Kernels("json-write", [("schemas.codec", file) for file in _FILES]).jit
+_KERNELS = Kernels("json-write", [("schemas.codec", file) for file in _FILES])
+jit, inlined = _KERNELS.jit, _KERNELS.inlined
 
-__all__ = ["COMPILED", "jit"]
+__all__ = ["COMPILED", "inlined", "jit"]

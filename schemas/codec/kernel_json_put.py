@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.codec.json_write_kernels import jit
+from schemas.codec.json_write_kernels import inlined, jit
 from schemas.codec.kernel_copy import copy, eight
 from schemas.codec.kernel_text import Array
 
@@ -13,13 +13,13 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
-@jit
+@inlined
 def null(out: Array, to: int) -> int:
     out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
     return to + 4
 
 
-@jit
+@inlined
 def boolean(true: bool, out: Array, to: int) -> int:
     if true:
         out[to], out[to + 1], out[to + 2], out[to + 3] = 116, 114, 117, 101
@@ -73,7 +73,7 @@ def _four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
     return to + 4
 
 
-@jit
+@inlined
 def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
     """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
     out[to] = 34
@@ -87,7 +87,7 @@ def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
     return to + 1
 
 
-@jit
+@inlined
 def _is_plain(data: Array, pos: int, end: int) -> bool:
     """Whether nothing has to be escaped."""
     slow = np.uint64(0)

@@ -13,7 +13,7 @@ import numpy as np
 from schemas.codec import kernel_json_put as put
 from schemas.codec import kernel_moment as moment
 from schemas.codec import kernel_real as real
-from schemas.codec.json_write_kernels import jit
+from schemas.codec.json_write_kernels import inlined, jit
 from schemas.codec.kernel_copy import copy
 from schemas.codec.kernel_moment import NEVER, NONE, TWICE
 from schemas.codec.kernel_text import Array
@@ -127,7 +127,7 @@ def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> in
     return at
 
 
-@jit
+@inlined
 def _room(length: Array, first: int, columns: int, most: int) -> int:
     """Bytes that a row's values take at most; -1 for cells that are not there."""
     if first < 0:
@@ -169,7 +169,7 @@ def _message(
     return to
 
 
-@jit
+@inlined
 def _object(
     place: Array, length: Array, data: Array, first: int, text: Array, steps: Array, step: int, last: int,
     zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
@@ -205,7 +205,7 @@ def _object(
     return to
 
 
-@jit
+@inlined
 def _value(
     data: Array, place: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
 ) -> Any:

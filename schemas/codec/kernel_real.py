@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec.json_write_kernels import jit
+from schemas.codec.json_write_kernels import inlined, jit
 from schemas.codec.kernel_text import Array
 
 _LOW_POWER, _HIGH_POWER = -292, 324
@@ -111,7 +111,7 @@ _PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint
 _U100 = np.uint64(100)
 
 
-@jit
+@inlined
 def count_digits(digits: Any) -> int:
     count = 1
     while count < 20 and digits >= _TENS[count]:
@@ -119,7 +119,7 @@ def count_digits(digits: Any) -> int:
     return count
 
 
-@jit
+@inlined
 def put_digits(digits: Any, count: int, out: Array, to: int) -> int:
     """The last `count` digits, with zeros before them."""
     at = to + count
@@ -139,7 +139,7 @@ def put_unsigned(number: Any, out: Array, to: int) -> int:
     return put_digits(number, count_digits(number), out, to)
 
 
-@jit
+@inlined
 def put_int(number: int, out: Array, to: int) -> int:
     digits = np.uint64(number)
     if number < 0:

@@ -175,14 +175,28 @@ def _buffers(keys: Binaries, values: Binaries) -> Buffers:
 # ---------------------------------------------------------------------------------- one table
 @dataclass(slots=True)
 class _Version:
-    """A version of a table. low, high: commit_ts of its rows, as far as is known; both ends included."""
+    """A version of a table, for rows with a commit_ts up to high. shapes: of rows, and of those with the key alone."""
 
     version: TableVersion
-    low: int
     high: int
     decoder: Any
-    shape: Shape
-    key_only: Shape
+    zone: str
+    shapes: tuple[Shape, Shape] | None = None
+
+    def shapes_of(self, known: list[tuple[Shape, Shape]]) -> tuple[Shape, Shape]:
+        """Once it has read rows: until then it may not be known what messages add to the table.
+
+        known: those of the table, so that equal rows have one object; this version's is added.
+        """
+        if self.shapes is None:
+            table = getattr(self.decoder, "told", None) or self.version.table
+            columns = tuple(c for c in table.columns if not c.virtual)
+            shape = Shape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone)
+            self.shapes = next((both for both in known if both[0] == shape), None)
+            if self.shapes is None:
+                self.shapes = shape, replace(shape, key_only=True)
+                known.append(self.shapes)
+        return self.shapes
 
 
 @dataclass(slots=True)
@@ -193,6 +207,7 @@ class _Table:
     format: str
     context: Context
     versions: list[_Version] = field(default_factory=list)
+    shapes: list[tuple[Shape, Shape]] = field(default_factory=list)
 
     def read(self, given: Buffers, index: Any, cells: CellsOfTyped, taken: Any) -> Any:
         """Adds the rows of messages at `index` to cells; out: the indices that are left."""
@@ -206,7 +221,7 @@ class _Table:
                 for rows in decoded.chunks:
                     if self._holds(version, rows):
                         rows = replace(rows, message=index[rows.message])
-                        cells.add(rows, version.shape, version.key_only)
+                        cells.add(rows, *version.shapes_of(self.shapes))
                         taken[rows.message] = True
                 index = index[~taken[index]]
             if not len(index) or not self._extend():
@@ -239,12 +254,12 @@ class _Table:
                 break
             made = known.get(version.commit_ts)
             if made is None or made.high != high or made.version != version:
-                made = self._made(version, high, made)
+                made = self._made(version, high)
             self.versions.append(made)
             high = version.commit_ts
         return any(known.get(v.version.commit_ts) is not v for v in self.versions)
 
-    def _made(self, version: TableVersion, high: int, old: _Version | None) -> _Version:
+    def _made(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
         decoder: Any
         if self.format == "craft":
@@ -252,11 +267,8 @@ class _Table:
         else:
             of = DebeziumTypedDecoder if self.format == "debezium" else OpenTypedDecoder
             decoder = of(table, options, low, high)
-        if old is not None and old.version == version:
-            return replace(old, high=high, decoder=decoder)  # the shapes stay the same objects
         zone = "UTC" if self.format == "debezium" else options.time_zone
-        shape = Shape(table, decoder.columns, table.handle_key, version.commit_ts, None, zone)
-        return _Version(version, low, high, decoder, shape, replace(shape, key_only=True))
+        return _Version(version, high, decoder, zone)
 
 
 def _craft(decoder: TypedDecoder, data: Any, first: Any, last: Any) -> Decoded:

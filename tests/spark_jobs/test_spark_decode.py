@@ -14,7 +14,7 @@ import pytest
 
 from schemas.errors import SetupError
 from schemas.event import Message
-from spark_jobs import decode, transcode
+from spark_jobs import decode, transcode, typed_plan
 from spark_jobs.codec import decode_one
 from spark_jobs.columns import CHANGES
 from spark_jobs.frames import read_files
@@ -44,6 +44,14 @@ def _damaged(messages: list[Message]) -> list[Message]:
     return [good[0], *broken, *good[1:]]
 
 
+@pytest.fixture(params=["compiled", "catalyst"])
+def _exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Avro by the compiled reader, and by Spark's own where there is no numba."""
+    if request.param == "catalyst":
+        monkeypatch.setattr(typed_plan, "warm", lambda _format: False)
+
+
+@pytest.mark.usefixtures("_exact")
 def test_exact_check_finds_what_spark_lets_pass(spark: SparkSession) -> None:
     messages = _damaged(shop.messages())
     decoder = shop.avro_side().decoder()
@@ -85,6 +93,7 @@ def _strange_schemas() -> FileSchemas:
     )
 
 
+@pytest.mark.usefixtures("_exact")
 def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> None:
     """A padded decimal, text that is not UTF-8, a watermark and a delete with a commit_ts: events, not errors."""
     key, head, ts = b"\0\0\0\0\1\2", b"\0\0\0\0\2\2", (463316726494789637).to_bytes(8, "big")
