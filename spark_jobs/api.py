@@ -170,7 +170,10 @@ def encode(
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
-    """The frame with all of Kafka's columns, NULL where it lacks one. SetupError USAGE without key and value."""
+    """The frame with all of Kafka's columns, NULL where it lacks one, and no headers.
+
+    SetupError USAGE without key and value.
+    """
     from pyspark.sql import functions as F
 
     have = dict(messages.dtypes)
@@ -180,7 +183,8 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name in KAFKA_COLUMNS:
         if name == "headers":
             kind = "array<struct<key:string,value:binary>>"
-            columns.append(F.col(name) if name in have else F.lit(None).cast(kind).alias(name))
+            none = F.array().cast(kind)  # not NULL: frames.HEADERS says why
+            columns.append((F.coalesce(name, none) if name in have else none).alias(name))
         else:
             kind = _TYPES.get(name, "binary")
             columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))

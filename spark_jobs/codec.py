@@ -15,6 +15,7 @@ from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChang
 from schemas.options import Options
 from schemas.plain import plain_error, plain_event
 from schemas.ports import TableSource
+from schemas.table import TableId
 from schemas.wire import format_named
 from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
 from spark_jobs.lookup import Schemas
@@ -232,8 +233,14 @@ def topic_of(rule: str, event: Event) -> str:
 
     Characters that Kafka does not allow become `_`; a watermark has neither schema nor table.
     """
-    db, table = ("", "") if isinstance(event, Watermark) else (event.db, event.table_name)
-    topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", db).replace("{table}", table))[:249]
+    return topic_of_table(
+        rule, TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
+    )
+
+
+def topic_of_table(rule: str, id_: TableId) -> str:
+    """The topic that the rule names for a table's rows."""
+    topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", id_.db).replace("{table}", id_.table))[:249]
     return {".": "_", "..": "__"}.get(topic, topic)
 
 

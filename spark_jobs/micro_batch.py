@@ -24,7 +24,8 @@ from spark_jobs.history_tables import HistoryTables
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
 from spark_jobs.piece_batches import Form, PieceBatches, pieces_type
-from spark_jobs.sinks import Place, place_of_frames
+from spark_jobs.sending import Sender, dead_letters
+from spark_jobs.sinks import Place, Topic, place_of_frames
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
@@ -59,12 +60,17 @@ class Runner:
         self._dead: Place | None = (
             place_of_frames(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         )
+        self._sender: Sender | None = None
+        if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
+            self._sender = Sender(spark.sparkContext, self._out.fixed, checkpoint is not None)
 
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> Outcome:
         """The rows of `frame` (spark_jobs.frames, with `position`) through the job. SetupError when it can't go on."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         work, kind = self._learned(frame, number), pieces_type()
+        if self._sender is not None:
+            return self._sent(self._sender, frame, number, work)
         pieces = frame.mapInArrow(PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
         with _kept(pieces) as pieces:
             outcome = _outcome(pieces)
@@ -86,6 +92,21 @@ class Runner:
                 summary.dropped = failed
             elif failed and self._dead is not None:
                 self._dead.write(dead.select(F.col("message.*"), F.col("position")), number, False)
+        return outcome
+
+    def _sent(self, sender: Sender, frame: DataFrame, number: int, work: Work) -> Outcome:
+        """The way to Kafka where nothing has to be known of all messages before the first is written."""
+        assert isinstance(self._out, Topic)
+        account = sender.send(frame, work, self._out.save)
+        outcome = Outcome(account.summary(), account.offsets)
+        if isinstance(self._work.read.tables, HistoryTables):
+            self._work.read.tables.forget_newest()  # the batch's rows may have had a newer version
+        failed = outcome.summary.errors.total()
+        if failed and work.on_error == "drop":
+            outcome.summary.dropped = failed
+        elif failed and self._dead is not None:
+            with _kept(dead_letters(frame, work, account.failures())) as dead:
+                self._dead.write(dead, number, False)
         return outcome
 
     def _write(self, out: DataFrame, number: int, work: Work, summary: Summary) -> int:

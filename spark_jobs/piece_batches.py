@@ -6,21 +6,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
+import numpy as np
+import pyarrow
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.plain import json_line
+from spark_jobs.cell_batches import Fast, Transcoder, in_order
 from spark_jobs.codec import PLAIN, Mark, Result, mark, plain_lines
 from spark_jobs.columns import CHANGES
 from spark_jobs.dead_letter import dead_letter
 from spark_jobs.flow import Work
-from spark_jobs.job_batches import as_row, item_of, one_of
+from spark_jobs.job_batches import Item, as_row, item_of, one_of
 from spark_jobs.summary import Summary
 from spark_jobs.workers import _change_rows, _time
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+pa: Any = pyarrow  # the stubs know less than the library
 
 Form = Literal["message", "line", "change"]
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -49,41 +53,54 @@ class PieceBatches:
     form: Form
     schema: Any
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        one, plain = one_of(self.work), self.work.read.format == PLAIN
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        worker = Worker(self.work)
         for batch in batches:
-            told = _Told()
-            out: list[dict[str, Any]] = []
+            told = Told()
+
+            def slow(found: dict[str, Any], told: Told = told) -> Iterator[dict[str, Any]]:
+                done = worker.done(found)
+                if done is not None:
+                    told.count(*done, found)
+                    for piece in self._pieces(*done):
+                        yield {**piece, "position": found["position"]}
+
             try:
-                for found in batch.to_pylist():
-                    try:
-                        item = item_of(found, plain)
-                    except WireError as error:
-                        item = error, Message(None, found["line"])
-                    if item is None:
-                        continue
-                    message, result = (
-                        (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
-                    )
-                    told.count(result, message, found)
-                    out += [{**piece, "position": found["position"]} for piece in self._pieces(result, message)]
+                out = [
+                    in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    for part, fast, rest in worker.parts(batch, told)
+                ]
             except SetupError as error:
-                out = [{"kind": "fatal", "fatal": as_row(error)}]
-                yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+                yield pa.RecordBatch.from_pylist([{"kind": "fatal", "fatal": as_row(error)}], schema=self.schema)
                 return
-            yield pa.RecordBatch.from_pylist([*out, told.row()], schema=self.schema)
+            yield from out
+            yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
+
+    def _fast(self, part: Any, fast: Fast | None) -> Any:
+        """What the kernels wrote, as pieces."""
+        if fast is None:
+            return None
+        count, kind = len(fast.origin), self.schema.field("message").type
+        message = pa.StructArray.from_arrays(fast.carried(part, pa.schema(list(kind))).columns, fields=list(kind))
+        zeros = pa.array(np.zeros(count, np.int32))
+        columns = {
+            "kind": pa.repeat("out", count), "part": pa.array(fast.part), "number": zeros, "rank": zeros,
+            "position": part.column("position").take(pa.array(fast.origin)), "message": message,
+        }  # fmt: skip
+        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _pieces(self, result: Result, message: Message) -> Iterator[dict[str, Any]]:
         if result.error is not None:
-            yield {"kind": "dead", "reason": result.error.code, "message": _row(dead_letter(result.error, message)),
-                   "line": result.error.detail}  # fmt: skip
+            letter = message_row(dead_letter(result.error, message))
+            yield {"kind": "dead", "reason": result.error.code, "message": letter, "line": result.error.detail}
             return
         if self.work.write is not None:
             marks = result.marks or [Mark(None, 0, b"", len(result.out))]
             written = iter(result.out)
             for number, one in enumerate(marks):
                 for part in range(one.count):
-                    yield {**_marked(one, number, part), "message": _row(next(written))}
+                    yield {**_marked(one, number, part), "message": message_row(next(written))}
             return
         marks = [mark(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
@@ -94,30 +111,69 @@ class PieceBatches:
             yield {**_marked(one, number, 0), "line": json_line(line)}
 
 
-class _Told:
+class Worker:
+    """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
+
+    def __init__(self, work: Work) -> None:
+        self._plain = work.read.format == PLAIN
+        self._transcoder = Transcoder(work.read, work.write, work.topic, work.marked) if work.write else None
+        self.one = self._transcoder.one if self._transcoder else one_of(work)
+
+    def item(self, found: dict[str, Any]) -> Item | None:
+        """A row of the input → its message, or what failed and the line; None for an empty line."""
+        try:
+            return item_of(found, self._plain)
+        except WireError as error:
+            return error, Message(None, found["line"])
+
+    def done(self, found: dict[str, Any]) -> tuple[Result, Message] | None:
+        """A row of the input → what became of its message; None for an empty line."""
+        item = self.item(found)
+        if item is None:
+            return None
+        return (self.one(item), item) if isinstance(item, Message) else (Result(error=item[0]), item[1])
+
+    def parts(self, batch: Any, told: Told) -> Iterator[tuple[Any, Fast | None, Any]]:
+        """As `Transcoder.parts`; `told` counts what the kernels took."""
+        told.places(batch)
+        if self._transcoder is None:
+            yield batch, None, np.arange(batch.num_rows)
+        else:
+            yield from self._transcoder.parts(batch, told.summary)
+
+
+class Told:
     """The counts of an Arrow batch."""
 
     def __init__(self) -> None:
-        self._summary = Summary()
+        self.summary = Summary()
         self._notes: list[str] = []
         self._watermarks: dict[int, int] = {}
-        self._offsets: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}
 
     def count(self, result: Result, message: Message, found: dict[str, Any]) -> None:
-        self._summary.count(result, message.topic)
+        self.summary.count(result, message.topic)
         self._notes += result.notes
         at = found.get("partition", message.partition)
         partition = -1 if at is None else at
         if result.resolved is not None:
             self._watermarks[partition] = max(result.resolved, self._watermarks.get(partition, 0))
-        if found.get("offset") is not None:
-            self._offsets[partition] = max(found["offset"], self._offsets.get(partition, 0))
+
+    def places(self, batch: Any) -> None:
+        """The newest offset of each partition in the batch."""
+        if not {"partition", "offset"} <= set(batch.schema.names):
+            return
+        partitions = batch.column("partition").fill_null(-1)
+        found = pa.table([partitions, batch.column("offset")], ["partition", "offset"])
+        for row in found.group_by("partition").aggregate([("offset", "max")]).to_pylist():
+            if row["offset_max"] is not None:
+                self.offsets[row["partition"]] = max(row["offset_max"], self.offsets.get(row["partition"], 0))
 
     def row(self) -> dict[str, Any]:
         return {
-            "kind": "told", "tally": list(self._summary.tally().items()), "notes": self._notes[:100],
-            "messages": self._summary.messages, "watermarks": list(self._watermarks.items()),
-            "offsets": list(self._offsets.items()),
+            "kind": "told", "tally": list(self.summary.tally().items()), "notes": self._notes[:100],
+            "messages": self.summary.messages, "watermarks": list(self._watermarks.items()),
+            "offsets": list(self.offsets.items()),
         }  # fmt: skip
 
 
@@ -128,7 +184,7 @@ def _marked(one: Mark, number: int, part: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(message: Message) -> dict[str, Any]:
+def message_row(message: Message) -> dict[str, Any]:
     return {
         "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
         "timestamp": _time(message.timestamp),

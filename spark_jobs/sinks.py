@@ -28,11 +28,13 @@ class Place(Protocol):
         ...
 
 
-class _Topic:
+class Topic:
     """At least once; each message of a stream carries ID, so that its readers can drop what came twice."""
 
     def __init__(self, topic: str | None, kafka: KafkaClient, rule: str | None, stream: bool) -> None:
-        self._topic, self._rule, self._stream = topic, rule, stream
+        self._topic, self._stream = topic, stream
+        self.fixed = None if rule else topic
+        """The topic of all messages; None: each has its own."""
         self._settings = kafka.settings()
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
@@ -47,9 +49,12 @@ class _Topic:
             where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), "number", "part")
             told = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
             headers = F.concat(headers, F.array(told))
-        topic = F.lit(self._topic) if self._topic and not self._rule else F.col("topic")
+        topic = F.lit(self.fixed) if self.fixed else F.col("topic")
+        self.save(rows.select(topic.alias("topic"), "key", "value", headers.alias("headers")))
+
+    def save(self, rows: DataFrame) -> None:
+        """Writes rows of topic, key, value and headers as they are."""
         options = {f"kafka.{name}": value for name, value in self._settings.items()}
-        rows = rows.select(topic.alias("topic"), "key", "value", headers.alias("headers"))
         writer = rows.write.format("kafka").options(**options).option("includeHeaders", "true")
         writer.option("kafka.enable.idempotence", "true").save()
 
@@ -112,7 +117,7 @@ def place_of_frames(
     if topic is not None:
         if form == "line" and not topic:
             raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
-        return _Topic(topic or None, kafka, rule, checkpoint is not None)
+        return Topic(topic or None, kafka, rule, checkpoint is not None)
     if path is not None:
         return _Table(path, checkpoint, dead)
     if form == "change" or place == "-" or place.endswith(".parquet"):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
 from schemas.table import Table
-from spark_jobs.codec import Result, Side, decode_one, transcode_one
+from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import python_value
 from spark_jobs.messages import message_of_row
 from spark_jobs.summary import kind_of
@@ -63,8 +63,22 @@ class TranscodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        decoder, encoder = self.read.decoder(), self.write.encoder()
-        return _rows(batches, lambda m: message_rows(transcode_one(decoder, encoder, m, self.topic), m), self.schema)
+        from spark_jobs.cell_batches import Transcoder, in_order
+
+        transcoder = Transcoder(self.read, self.write, self.topic)
+
+        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            message = message_of_row(found)
+            return message_rows(transcoder.one(message), message)
+
+        for batch in batches:
+            for part, fast, rest in transcoder.parts(batch):
+                if fast is None:
+                    yield in_order(part, rest, self.schema, slow)
+                    continue
+                none = pa.nulls(len(fast.origin), self.schema.field("error").type)
+                made = fast.carried(part, self.schema, error=none)
+                yield in_order(part, rest, self.schema, slow, made, fast.origin)
 
 
 def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:

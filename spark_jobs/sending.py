@@ -1,0 +1,249 @@
+"""Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
+
+The counts come back beside the messages, by an accumulator: Spark adds what a task told once, when the task has ended
+well, however often it or others were tried. Messages that failed are told by their positions; where dead letters are
+wanted they are read once more. So a micro-batch without failures is read once and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+from pyspark.accumulators import AccumulatorParam
+
+from schemas.errors import SetupError
+from schemas.event import Message
+from spark_jobs.cell_batches import Fast, in_order
+from spark_jobs.codec import Result
+from spark_jobs.columns import arrow_schema
+from spark_jobs.dead_letter import dead_letter, dead_letter_of
+from spark_jobs.flow import Work
+from spark_jobs.job_batches import as_row
+from spark_jobs.piece_batches import HEADERS, MESSAGE, Told, Worker, message_row
+from spark_jobs.sinks import ID
+from spark_jobs.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+SENT = f"topic string, `key` binary, value binary, headers {HEADERS}"
+DEAD = f"{MESSAGE}, position bigint"
+_OFFSET_BITS = 48  # of a position (frames.input_of_job)
+_NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
+
+
+@dataclass
+class Account:
+    """What the tasks of one try of a micro-batch told.
+
+    failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
+    """
+
+    tally: dict[str, int] = field(default_factory=dict)
+    messages: int = 0
+    out: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+    failed: dict[str, list[Any]] = field(default_factory=dict)
+    fatal: dict[str, str] | None = None
+
+    def add(self, other: Account) -> None:
+        for name, n in other.tally.items():
+            self.tally[name] = self.tally.get(name, 0) + n
+        self.messages += other.messages
+        self.out += other.out
+        for partition, offset in other.offsets.items():
+            self.offsets[partition] = max(offset, self.offsets.get(partition, 0))
+        for code, places in other.failed.items():
+            self.failed.setdefault(code, []).extend(places)
+        self.fatal = self.fatal or other.fatal
+
+    def summary(self) -> Summary:
+        summary = Summary(messages=self.messages, out=self.out)
+        summary.add(self.tally)
+        return summary
+
+    def failures(self) -> dict[str, Any]:
+        """Positions by code, in their order."""
+        return {code: np.unique(np.concatenate(places)) for code, places in self.failed.items()}
+
+
+Accounts = dict[str, Account]
+
+
+class _Adding(AccumulatorParam[Accounts]):
+    """Accounts by the try that they are of."""
+
+    def zero(self, value: Accounts) -> Accounts:
+        return {}
+
+    def addInPlace(self, value1: Accounts, value2: Accounts) -> Accounts:
+        for name, account in value2.items():
+            value1.setdefault(name, Account()).add(account)
+        return value1
+
+
+class Sender:
+    """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own."""
+
+    def __init__(self, context: SparkContext, topic: str | None, ids: bool) -> None:
+        self._accounts = context.accumulator({}, _Adding())
+        self._topic, self._ids = topic, ids
+
+    def send(self, frame: DataFrame, work: Work, write: Callable[[DataFrame], None]) -> Account:
+        """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
+        self._accounts.value = {}  # of tries before this one
+        attempt = uuid4().hex
+        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(SENT))
+        write(frame.mapInArrow(batches, SENT))
+        account = self._accounts.value.get(attempt, Account())
+        if account.fatal is not None:
+            raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
+        return account
+
+
+@dataclass(frozen=True)
+class SendBatches:
+    """Rows of the input → SENT, counted in `accounts` under the name of this try."""
+
+    work: Work
+    topic: str | None
+    ids: bool
+    attempt: str
+    accounts: Any
+    schema: Any
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        worker = Worker(self.work)
+        for batch in batches:
+            told, failed = Told(), dict[str, list[int]]()
+
+            def slow(found: dict[str, Any], told: Told = told, failed: Any = failed) -> Iterator[dict[str, Any]]:
+                done = worker.done(found)
+                if done is None:
+                    return
+                told.count(*done, found)
+                if done[0].error is not None:
+                    failed.setdefault(done[0].error.code, []).append(found["position"])
+                yield from self._rows(*done, found["position"])
+
+            try:
+                out = [
+                    in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    for part, fast, rest in worker.parts(batch, told)
+                ]
+            except SetupError as error:
+                self.accounts.add({self.attempt: Account(fatal=as_row(error))})
+                return
+            summary = told.summary
+            self.accounts.add(
+                {
+                    self.attempt: Account(
+                        summary.tally(), summary.messages, sum(made.num_rows for made in out), told.offsets,
+                        {code: [np.array(places, np.int64)] for code, places in failed.items()},
+                    )
+                }
+            )  # fmt: skip
+            yield from out
+
+    def _rows(self, result: Result, message: Message, position: int) -> Iterator[dict[str, Any]]:
+        place = f"{position >> _OFFSET_BITS}/{position & (1 << _OFFSET_BITS) - 1}/0"
+        for part, one in enumerate(result.out):
+            row = message_row(one)
+            headers = row["headers"] + ([{"key": ID, "value": f"{place}/{part}".encode()}] if self.ids else [])
+            yield {"topic": self.topic or one.topic, "key": one.key, "value": one.value, "headers": headers}
+
+    def _fast(self, part: Any, fast: Fast | None) -> Any:
+        if fast is None:
+            return None
+        more = {}
+        if self.topic is not None:
+            more["topic"] = pa.repeat(self.topic, len(fast.origin))
+        if self.ids:
+            more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
+        return fast.carried(part, self.schema, **more)
+
+
+def _with_ids(fast: Fast, part: Any, kind: Any) -> Any:
+    """The headers of what was written, each with its id."""
+    which = pa.array(fast.origin)
+    position = part.column("position").take(which)
+    places = pc.shift_right(position, _OFFSET_BITS), pc.bit_wise_and(position, (1 << _OFFSET_BITS) - 1)
+    texts = [pc.cast(place, pa.string()) for place in places]
+    numbers = pa.repeat("0", len(which)), pc.cast(pa.array(fast.part), pa.string())
+    ids = pc.binary_join_element_wise(*texts, *numbers, "/").cast(pa.binary())
+    own = pa.StructArray.from_arrays([pa.repeat(ID, len(ids)), ids], fields=list(kind.value_type))
+    headers = part.column("headers")
+    if headers.null_count == len(headers):
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(ids) + 1, dtype=np.int32)), own, type=kind)
+    headers = headers.take(which)
+    lengths = np.asarray(headers.value_lengths().fill_null(0)).astype(np.int64)
+    offsets = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum(lengths + 1, out=offsets[1:])
+    flat = headers.flatten()
+    flat = flat if flat.type == kind.value_type else flat.cast(kind.value_type)
+    # Each id stands after the message's own headers: at the end of its run.
+    source = np.arange(offsets[-1])
+    owner = np.repeat(np.arange(len(ids)), lengths + 1)
+    last = source == offsets[1:][owner] - 1
+    order = np.where(last, len(flat) + owner, source - owner)
+    values = pa.concat_arrays([flat, own]).take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
+
+
+# ---------------------------------------------------------------------------------------------- what failed
+def dead_letters(frame: DataFrame, work: Work, failures: Mapping[str, Any]) -> DataFrame:
+    """The messages that failed (positions by code), read again, as dead letters (DEAD)."""
+    from pyspark.sql import functions as F
+
+    every = np.concatenate(list(failures.values()))
+    found = frame.where(F.col("position").between(int(every.min()), int(every.max())))
+    if len(every) <= _LISTED:
+        found = found.where(F.col("position").isin(every.tolist()))
+    return found.mapInArrow(DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
+
+
+_LISTED = 200
+
+
+@dataclass(frozen=True)
+class DeadBatches:
+    """Rows of the input → dead letters of those that failed before, whether or not they fail again."""
+
+    work: Work
+    failures: dict[str, Any]
+    schema: Any
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        worker = Worker(self.work)
+        for batch in batches:
+            positions = np.asarray(batch.column("position"))
+            codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
+            which = np.flatnonzero(np.logical_or.reduce(list(codes.values())))
+            rows = []
+            for index, found in zip(which.tolist(), batch.take(pa.array(which)).to_pylist(), strict=True):
+                code = next(code for code, marked in codes.items() if marked[index])
+                letter = self._letter(worker, found, code)
+                rows.append({**message_row(letter), "position": found["position"]})
+            yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+
+    def _letter(self, worker: Worker, found: dict[str, Any], code: str) -> Message:
+        item, detail = worker.item(found), _NOW_WELL
+        assert item is not None  # an empty line does not fail
+        if not isinstance(item, Message):
+            return dead_letter(*item)
+        try:
+            error = worker.one(item).error
+        except SetupError as away:
+            error, detail = None, f"it failed when it was read first; when it was read again: {away.detail}"
+        return dead_letter_of(code, detail, item) if error is None else dead_letter(error, item)

@@ -1,0 +1,162 @@
+"""Batches of messages through compiled readers and writers: what `codec.transcode_one` makes of each message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from schemas.event import Message
+from schemas.options import Options
+from spark_jobs import cell_batches
+from spark_jobs.codec import Side, transcode_one
+from spark_jobs.flow import Work
+from spark_jobs.messages import message_of_row
+from spark_jobs.piece_batches import Told, Worker
+from spark_jobs.summary import Summary
+from spark_jobs.workers import TranscodeBatches, message_rows
+from tests.support.golden import Golden, Registry, cases
+from tests.support.slow_cells import SlowReader, SlowWriter
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))  # type: ignore[arg-type]
+_STAMP = pa.timestamp("us", "UTC")
+_KAFKA = pa.schema(
+    [
+        ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+        ("offset", pa.int64()), ("timestamp", _STAMP), ("headers", _HEADERS),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+_MESSAGES = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
+        ("timestamp", _STAMP), ("headers", _HEADERS),
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),  # type: ignore[arg-type]
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+_PAIRS = [
+    ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
+    ("craft", "avro"), ("craft", "debezium"), ("open", "debezium"),
+]  # fmt: skip
+_OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}
+
+
+@pytest.fixture(autouse=True)
+def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small batches too."""
+    monkeypatch.setattr(cell_batches, "FEW", 1)
+
+
+def _batch(messages: list[Message]) -> Any:
+    rows = [
+        {
+            "key": m.key, "value": m.value, "topic": m.topic, "partition": m.partition, "offset": m.offset,
+            "timestamp": None if m.timestamp is None else m.timestamp * 1000,
+            "headers": [{"key": k, "value": v} for k, v in m.headers] or None,
+        }
+        for m in messages
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=_KAFKA)
+
+
+def _mixed(golden: Golden) -> list[Message]:
+    """A case's messages, some with headers, and between them messages that no decoder takes."""
+    found = []
+    for n, message in enumerate(golden.messages()):
+        bad = Message(b"k", b"\x07nope", message.topic, 1, None, 5, (("why", None), ("x", b"\x00\xff")))
+        headers = (("trace", b"%d" % n), ("trace", b"")) if n % 3 == 0 else ()
+        found += [bad] * (n % 5 == 2) + [replace(message, offset=n, headers=headers)]
+    return found
+
+
+def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
+    """One batch both ways; how many of the messages the kernels took."""
+    decoder, encoder = read.decoder(), write.encoder()
+    summary, want = Summary(), []
+    for found in batch.to_pylist():
+        message = message_of_row(found)
+        result = transcode_one(decoder, encoder, message, topic)
+        summary.count(result, message.topic)
+        want += message_rows(result, message)
+    made = TranscodeBatches(read, write, topic, _MESSAGES)([batch])
+    got = [row for some in made for row in some.to_pylist()]
+    assert len(got) == len(want)
+    wanted = pa.RecordBatch.from_pylist(want, schema=_MESSAGES).to_pylist()
+    for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
+        assert mine == theirs, f"{number}"
+    worker, told, rest = Worker(Work(read, write, topic)), Told(), 0
+    for part, _, others in worker.parts(batch, told):
+        for row in part.take(pa.array(others)).to_pylist():
+            done = worker.done(row)
+            assert done is not None
+            told.count(*done, row)
+            rest += 1
+    for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
+        assert getattr(told.summary, name) == getattr(summary, name), name
+    return int(batch.num_rows - rest)
+
+
+def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
+    registry: Any = Registry()
+    return golden.side(ddl=True), Side(to, registry, Options.of({**_OPTIONS, "time_zone": golden.zone}))
+
+
+@pytest.mark.parametrize(("read", "write"), _PAIRS, ids=["-".join(p) for p in _PAIRS])
+def test_golden_cases(read: str, write: str) -> None:
+    """The kernels themselves. Those that learn from what they read need more than a few messages of a table."""
+    assert cell_batches.takes(read, write)
+    taken = 0
+    for n, golden in enumerate(cases(read)):
+        messages = _mixed(golden)
+        if read != "avro":
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same(_batch(messages), *_sides(golden, write), "to_{schema}.{table}" if n % 2 else None)
+    assert taken > 100, "the kernels took next to nothing"
+
+
+class _AvroReader(SlowReader):
+    FORMAT = "avro"
+
+
+class _DebeziumWriter(SlowWriter):
+    FORMAT, SOURCE = "debezium", "avro"
+
+
+class _OpenReader(SlowReader):
+    FORMAT = "open"
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = __name__
+    monkeypatch.setattr(cell_batches, "COMPILED", True)
+    monkeypatch.setattr(cell_batches, "READERS", {"avro": f"{here}:_AvroReader", "open": f"{here}:_OpenReader"})
+    monkeypatch.setattr(cell_batches, "WRITERS", {"debezium": f"{here}:_DebeziumWriter"})
+
+
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("read", ["avro", "open"])
+def test_around_the_kernels(read: str) -> None:
+    """Whatever a reader and a writer take or leave: here a reader and a writer made of the codecs themselves."""
+    some = cases(read)[::3]
+    rules = [None, "to_{schema}.{table}"] * len(some)
+    taken = sum(_same(_batch(_mixed(g)), *_sides(g, "debezium"), r) for g, r in zip(some, rules, strict=False))
+    assert taken > 100
+
+
+@pytest.mark.usefixtures("slowly")
+def test_what_is_too_much_for_one_array_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell_batches, "_MOST_BYTES", 20_000)
+    golden = Golden("avro", "bulk.ext1")
+    assert _same(_batch(_mixed(golden)), *_sides(golden, "debezium"), None) > 10
+
+
+@pytest.mark.usefixtures("slowly")
+def test_batches_of_a_few_messages_and_of_none() -> None:
+    golden = Golden("avro", "pk_int.watermark")
+    messages = golden.messages()
+    for some in (messages[:1], messages[-1:], [replace(m, topic=None) for m in messages[:3]]):
+        _same(_batch(some), *_sides(golden, "debezium"), None)
+    sides = _sides(golden, "debezium")
+    assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
