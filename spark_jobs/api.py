@@ -73,7 +73,7 @@ def decode(
     if missing not in ("null", "default"):
         raise SetupError("USAGE", details=f"missing={missing!r}: choose null or default")
     check_any_order(side)
-    frame = kafka_columns(messages)
+    frame = kafka_columns(messages).drop("headers")  # no event says them
     if table is None:
         return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return _typed(frame, side, table_id(table), check, missing)
@@ -157,7 +157,8 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name in KAFKA_COLUMNS:
         if name == "headers":
             kind = "array<struct<key:string,value:binary>>"
-            columns.append(F.col(name) if name in have else F.lit(None).cast(kind).alias(name))
+            none = F.array().cast(kind)  # not NULL: see WITH_HEADERS
+            columns.append((F.coalesce(name, none) if name in have else none).alias(name))
         else:
             kind = _TYPES.get(name, "binary")
             columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))
