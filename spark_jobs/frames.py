@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-# Lists that are NULL cost an Arrow batch the square of its rows: Spark asks for its size row by row, and each time Arrow
-# goes over all of them. Nobody tells no headers from none.
+# Lists that are NULL cost an Arrow batch the square of its rows: Spark asks for its size row by row, and each time
+# Arrow goes over all of them. Nobody tells no headers from NULL.
 WITH_HEADERS = (*(f"`{name}`" for name in KAFKA_COLUMNS[:-1]), "coalesce(headers, array()) as headers")
 _LINE = (
     "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
