@@ -117,9 +117,7 @@ def moments(milliseconds: bool) -> Cell:
 
 
 DAYS = Cell(INTEGER, "text", lambda column: Fill(kernel.DAYS, column.nullable, room=10))
-TIMES = Cell(
-    INTEGER, "text", lambda column: Fill(kernel.TIMES, 6 if column.scale is None else column.scale, room=17)
-)
+TIMES = Cell(INTEGER, "text", lambda column: Fill(kernel.TIMES, 6 if column.scale is None else column.scale, room=17))
 INSTANTS = Cell(STRING, "text", lambda _: Fill(kernel.INSTANTS))
 
 
