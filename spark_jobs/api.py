@@ -90,7 +90,7 @@ def decode(
         _claims(claim_checks),
     )
     check_any_order(side)
-    frame = kafka_columns(messages)
+    frame = kafka_columns(messages).drop("headers")  # no event says them
     if table is not None:
         return _typed(frame, side, table_id(table), check, (Types(types, time), missing, on_lossy or "error"))
     if (types, time, missing) != ("exact", "text", "null"):
