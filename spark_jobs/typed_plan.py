@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from schemas.event import MAX_TSO
 from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
-from schemas.wire import format_named
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema, tidb_row
 from spark_jobs.fitted import Fitted
@@ -45,7 +44,7 @@ def typed_decode(
     made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
     key = [c.name for c in table.columns if c.name in table.handle_key]
     changes = _ours(made, id_).select(*_columns(id_, key))
-    return typed_view(changes, view, format_named(side.format).zone or side.options.time_zone, certain=True)
+    return typed_view(changes, replace(side, view=view))
 
 
 def _with_tidb_types(ddl: str, table: Table) -> StructType:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from schemas.publish.spark import metadata_of, spark_type
 from schemas.table import Column as TableColumn
 from schemas.types import Kind
+from spark_jobs.codec import Side
 from spark_jobs.table_view import FOLD, NOT_TYPED, TableView, transition_dates
+from spark_jobs.views import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,10 +25,12 @@ _SIDES = {"before": "_b", "after": "_a"}
 _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
 
-def typed_view(frame: DataFrame, view: TableView, zone: str, certain: bool) -> DataFrame:
-    """Change events with exact structs → with the view's types. zone: of TIMESTAMP text; certain: as metadata_of."""
+def typed_view(frame: DataFrame, side_read: Side) -> DataFrame:
+    """Change events with exact structs → with the types of the side's view."""
     from pyspark.sql import functions as F
 
+    view, zone, certain = side_read.view, zone_of(side_read), side_read.tables is not None
+    assert view is not None
     kinds = view.types.kinds
     columns = [c for c in view.table.columns if c.type.kind in kinds and not c.virtual]
     checked = KEY not in frame.columns
@@ -37,7 +41,7 @@ def typed_view(frame: DataFrame, view: TableView, zone: str, certain: bool) -> D
     read = frame.select(
         "*",
         *(
-            F.struct(*(_READ[c.type.kind](t, zone).alias(f"c{n}") for n, (t, c) in _numbered(texts[side], columns)))
+            F.struct(*(READ[c.type.kind](t, zone).alias(f"c{n}") for n, (t, c) in _numbered(texts[side], columns)))
             .alias(short)
             for side, short in _SIDES.items()
         ),
@@ -137,7 +141,7 @@ def _time(text: Column, _zone: str) -> Column:
     return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), made)
 
 
-_READ: Mapping[Kind, Callable[[Column, str], Column]] = {
+READ: Mapping[Kind, Callable[[Column, str], Column]] = {
     Kind.DATE: _date,
     Kind.DATETIME: _datetime,
     Kind.TIMESTAMP: _timestamp,
