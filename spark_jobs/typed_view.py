@@ -38,16 +38,14 @@ def typed_view(frame: DataFrame, side_read: Side) -> DataFrame:
     if not columns:
         return frame.select(*names)
     texts = {side: [F.col(side)[c.name] for c in columns] for side in _SIDES}
-    read = frame.select(
-        "*",
-        *(
-            F.struct(*(READ[c.type.kind](t, zone).alias(f"c{n}") for n, (t, c) in _numbered(texts[side], columns)))
-            .alias(short)
-            for side, short in _SIDES.items()
-        ),
-    )  # fmt: skip
+    made = [
+        READ[c.type.kind](text, zone).alias(f"{short}{n}")
+        for side, short in _SIDES.items()
+        for n, (text, c) in _numbered(texts[side], columns)
+    ]
+    read = frame.select("*", _barrier(made[0]), *made[1:])
     bad = [
-        (column, text, text.isNotNull() & F.col(short)[f"c{n}"].isNull())
+        (column, text, text.isNotNull() & F.col(f"{short}{n}").isNull())
         for side, short in _SIDES.items()
         for n, (text, column) in _numbered(texts[side], columns)
     ]
@@ -77,6 +75,17 @@ def typed_view(frame: DataFrame, side_read: Side) -> DataFrame:
     return read.select(*(column.alias(name) for name, column in out.items()))
 
 
+def _barrier(column: Column) -> Column:
+    """The column, but not one that Spark would take for the same each time.
+
+    Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
+    made from, again and again.
+    """
+    from pyspark.sql import functions as F
+
+    return F.when(F.monotonically_increasing_id() >= 0, column).alias(f"{_SIDES['before']}0")
+
+
 def _numbered(texts: list[Column], columns: list[TableColumn]) -> enumerate[tuple[Column, TableColumn]]:
     return enumerate(zip(texts, columns, strict=True))
 
@@ -90,7 +99,7 @@ def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) ->
         if column.virtual:
             continue
         name = column.name
-        value = F.col(_SIDES[side])[f"c{numbers[name]}"] if name in numbers else F.col(side)[name]
+        value = F.col(f"{_SIDES[side]}{numbers[name]}") if name in numbers else F.col(side)[name]
         out.append(value.alias(name, metadata=metadata_of(column, certain)))
     return out
 

@@ -80,7 +80,8 @@ _CASES = {
     "avro, exact": (Golden("avro", "wide.before.ext1"), False, {}),
     "avro with definitions": (Golden("avro", "wide.ext1"), True, {}),
     "open": (Golden("open", "wide.build_at_end"), True, {}),
-    "craft": (Golden("craft", "wide.build_at_end"), True, {}),
+    "open, rows by themselves": (Golden("open", "wide.default"), True, {}),
+    "craft": (Golden("craft", "wide.default"), True, {}),
     "debezium": (Golden("debezium", "wide.ext.schema"), True, {}),
     "debezium-avro": (Golden("debezium-avro", "wide.str.ext"), True, {}),
 }
@@ -104,7 +105,8 @@ def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on
     got = _got(frame)
     assert repr(got) == repr(want)  # NaN is not NaN
     values = [v for r in got for p in ("before", "after") for v in (r.get(p) or {}).values()]
-    assert {date, datetime, timedelta} <= {type(v) for v in values}
+    if golden.name != "wide.build_at_end" or on_lossy == "flag":  # there one bad row fails the batch with the others
+        assert {date, datetime, timedelta} <= {type(v) for v in values}
     fields = {f.name: f for f in frame.schema["after"].dataType.fields}
     kinds = {f.dataType.simpleString() for f in fields.values()}
     assert {"date", "timestamp", "timestamp_ntz", "interval day to second"} <= kinds
