@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -120,7 +120,8 @@ class Runner:
         from spark_jobs.api import in_view
 
         assert self._table is not None
-        found = in_view(self._of_table(changes, [(0, self._table)], summary), work.read)
+        read = work.read if work.read.view and work.read.view.table.columns else with_newest(work.read)
+        found = in_view(self._of_table(changes, [(0, self._table)], summary), read)
         return found, found.count()
 
     def _merged(self, changes: DataFrame, work: Work, summary: Summary) -> int:
@@ -192,7 +193,8 @@ class Runner:
         write = replace(self._work.write, tables=tables) if self._work.write else None
         read = replace(read, tables=tables)
         if read.view is not None and not self._work.merge:
-            read = with_newest(read)
+            with suppress(SetupError):  # a table that nobody knows yet has no rows yet
+                read = with_newest(read)
         return replace(self._work, read=read, write=write)
 
     def _fresh(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:

@@ -83,7 +83,7 @@ def _barrier(column: Column) -> Column:
     """
     from pyspark.sql import functions as F
 
-    return F.when(F.monotonically_increasing_id() >= 0, column).alias(f"{_SIDES['before']}0")
+    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_SIDES['before']}0")
 
 
 def _numbered(texts: list[Column], columns: list[TableColumn]) -> enumerate[tuple[Column, TableColumn]]:

@@ -53,7 +53,7 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Si
 
 def view_of(args: argparse.Namespace) -> TableView | None:
     """How the rows of --table are typed; its columns come later (spark_jobs.views.with_newest). SetupError USAGE."""
-    types, missing = Types(args.types, getattr(args, "time", "text")), getattr(args, "missing", "null")
+    types, missing = Types(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
     id_ = table_of(args.table)
     if id_ is None:
         if types != EXACT or missing != "null":

@@ -34,7 +34,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _metric(frame: DataFrame, name: str) -> dict[str, int]:
     """An observed metric of a frame that was collected; name: its beginning."""
-    found: Any = frame._jdf.queryExecution().observedMetrics()  # type: ignore[operator]
+    found: Any = frame._jdf.queryExecution().observedMetrics()
     names = [n for n in found.keys().mkString("\n").split("\n") if n.startswith(name)]
     row = found.apply(names[0])
     return {row.schema().fieldNames()[n]: row.get(n) for n in range(row.length())}
