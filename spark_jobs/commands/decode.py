@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+from schemas.wire import format_named
 from spark_jobs.commands import grammar
 from spark_jobs.commands.running import run_job
 from spark_jobs.commands.sides import read_side, view_of
@@ -40,5 +41,6 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    read = replace(read_side(args, "flag"), view=view_of(args))
+    zoned = args.types == "typed" and format_named(args.format).zone is None  # TIMESTAMP text becomes a time
+    read = replace(read_side(args, "flag", warn=zoned), view=view_of(args))
     return run_job(args, Work(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.errors import SetupError
+from schemas.wire import format_named
 from spark_jobs.commands import grammar
 from spark_jobs.commands.running import run_job
 from spark_jobs.commands.sides import read_side, view_of
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     if args.until_resolved or args.dedupe:
         raise SetupError("USAGE", details="merge takes each key's newest change: no --dedupe, no --until-resolved")
-    read = replace(read_side(args, "error"), view=view_of(args))
+    zoned = args.types == "typed" and format_named(args.format).zone is None
+    read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
     work = Work(read, None, None, args.on_error, merge=True)
     return run_job(args, work, statements_of(args.ddl))
