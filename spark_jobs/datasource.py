@@ -22,7 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message, RowChange
@@ -31,7 +42,7 @@ from schemas.options import Options
 from schemas.publish.spark import Types
 from schemas.wire import format_named
 from spark_jobs.codec import Result, Side, check_any_order, decode_one
-from spark_jobs.columns import CHANGES, tidb_row
+from spark_jobs.columns import tidb_row
 from spark_jobs.messages import MAX_LINE, parse_line, read_messages
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table, zone_of
@@ -73,6 +84,25 @@ class TopicPart(InputPartition):
     partition: int
     start: int
     end: int
+
+
+def changes(row: DataType) -> StructType:
+    """spark_jobs.columns.CHANGES with rows of a type. Where Spark asks for it there is no JVM to read that text."""
+    text, number, long, data = StringType(), IntegerType(), LongType(), BinaryType()
+    texts, time = ArrayType(text), TimestampType()
+    source = _fields({"topic": text, "partition": number, "offset": long, "timestamp": time})
+    error = _fields({"code": text, "detail": text, "key": data, "value": data})
+    return _fields(
+        {
+            "kind": text, "op": text, "commit_ts": long, "commit_time": time, "db": text, "table": text,
+            "schema_id": number, "table_version": long, "key": texts, "before": row, "after": row, "flags": texts,
+            "ddl_type": number, "query": text, "row": number, "source": source, "error": error,
+        }
+    )  # fmt: skip
+
+
+def _fields(types: Mapping[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
 class Asked:
@@ -122,12 +152,10 @@ class Asked:
     @cached_property
     def schema(self) -> StructType:
         """CHANGES; with a table, before and after as structs."""
-        schema, view = StructType.fromDDL(CHANGES), self.side.view
-        assert isinstance(schema, StructType)
+        view = self.side.view
         if view is None:
-            return schema
-        row = tidb_row(view.table, view.types, certain=self.side.tables is not None)
-        return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
+            return changes(MapType(StringType(), StringType()))
+        return changes(tidb_row(view.table, view.types, certain=self.side.tables is not None))
 
     @property
     def settings(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from schemas.event import Message
 from spark_jobs import datasource, decode
+from spark_jobs.columns import CHANGES
 from spark_jobs.endpoints import KafkaClient, message_sink
 from spark_jobs.messages import message_line
 from tests.support.golden import Golden
@@ -66,6 +67,12 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
         parts = list(datasource._file_parts(Path("in/a.jsonl")))[:4000]
         items = [i for p in parts for i in datasource._lines(p, p.end or 0)]
         assert items == _messages() if step > 1 else len(items) == len(_messages())
+
+
+def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
+    from pyspark.sql.types import MapType, StringType, StructType
+
+    assert datasource.changes(MapType(StringType(), StringType())) == StructType.fromDDL(CHANGES)
 
 
 def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
