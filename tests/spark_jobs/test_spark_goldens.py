@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import MapType, StringType
 
 from schemas.event import Message
 from schemas.options import Options
 from spark_jobs import decode
 from spark_jobs.cli import main
 from spark_jobs.codec import Side, decode_one, plain_lines
+from spark_jobs.datasource import changes
 from spark_jobs.lookup import FileSchemas
+from spark_jobs.plans import SKIPPED
+from spark_jobs.workers import DecodeBatches
 from tests.support import connector
 from tests.support.golden import FORMATS, Golden, case_check, cases
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _KAFKA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("offset", pa.int64())])  # type: ignore[arg-type]
-_TOGETHER = 40  # cases in one query
+ALL = (*FORMATS, "simple", "canal-json", "debezium-mysql")
 
 
 @dataclass(frozen=True)
@@ -34,16 +39,26 @@ class _Case:
     messages: tuple[Message, ...]
     golden: Golden | None = None
 
-    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+    @property
+    def table(self) -> Any:
+        rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": m.offset} for m in self.messages]
+        return pa.Table.from_pylist(rows, schema=_KAFKA)
+
+    def by_workers(self) -> list[dict[str, Any]]:
+        """The rows that `decode` gives, made as Spark's workers make them, in this process."""
+        schema = to_arrow_schema(changes(MapType(StringType(), StringType())))
+        found = [
+            row for batch in DecodeBatches(self.side, schema)(self.table.to_batches()) for row in batch.to_pylist()
+        ]
+        return [{**r, **{s: dict(r[s]) for s in ("before", "after") if r[s] is not None}} for r in found]
+
+    def by_spark(self, spark: SparkSession, number: int) -> DataFrame:
         from pyspark.sql import functions as F
 
-        rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": m.offset} for m in self.messages]
-        messages = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_KAFKA)).coalesce(1)
         side = self.side
-        given = {"open_varchar_base64": side.options.open_varchar_base64}
         frame = decode(
-            messages, format=side.format, schemas=side.schemas, ddl=side.tables, time_zone=side.options.time_zone,
-            claim_checks=side.claims.folder if side.claims else None, options=given,
+            spark.createDataFrame(self.table).coalesce(1), format=side.format, schemas=side.schemas, ddl=side.tables,
+            time_zone=side.options.time_zone, claim_checks=side.claims.folder if side.claims else None,
         )  # fmt: skip
         return frame.withColumn("case", F.lit(number))
 
@@ -84,6 +99,7 @@ def _line(row: Any, format_: str) -> dict[str, Any]:
         "row": ("db", "table", "op", "commit_ts", "schema_id", "table_version", "key", "before", "after", "flags"),
         "ddl": ("db", "table", "commit_ts", "ddl_type", "query"),
         "watermark": ("commit_ts",),
+        "bootstrap": ("db", "table", "commit_ts"),
     }[row["kind"]]
     return {"kind": row["kind"], "format": format_, **source, **{name: row[name] for name in names}}
 
@@ -106,26 +122,38 @@ def _as_maps(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same(got: dict[str, Any], want: dict[str, Any]) -> bool:
-    return all(got.get(name) == value for name, value in want.items() if name not in ("partition", "format"))
+    return all(got.get(name) == value for name, value in want.items() if name not in ("partition", "format", "extra", "schema_version", "columns"))
 
 
-@pytest.mark.parametrize("format_", [*FORMATS, "simple", "canal-json", "debezium-mysql"])
-def test_decode_equals_the_codec(spark: SparkSession, format_: str) -> None:
+def _compare(case: _Case, rows: list[Any]) -> None:
+    format_ = case.side.format
+    shown = sorted((r for r in rows if r["kind"] not in SKIPPED), key=lambda r: (r["source"]["offset"], r["row"]))
+    got, want = [_line(r, format_) for r in shown], list(case.plain())
+    assert len(got) == len(want), case.name
+    for one, other in zip(got, map(_as_maps, want), strict=True):
+        assert _same(one, other), f"{case.name}: {one} is not {other}"
+    if case.golden is not None and format_ in FORMATS:
+        assert not case_check(case.golden).check(want).differences
+
+
+@pytest.mark.parametrize("format_", ALL)
+def test_every_case(format_: str) -> None:
     found = _goldens(format_)
-    rows: dict[int, list[Any]] = {}
-    for first in range(0, len(found), _TOGETHER):
-        frames = [case.frame(spark, first + n) for n, case in enumerate(found[first : first + _TOGETHER])]
-        for row in reduce(lambda a, b: a.unionAll(b), frames).collect():
-            rows.setdefault(row["case"], []).append(row)
     assert len(found) > 10
-    for number, case in enumerate(found):
-        got = [_line(r, format_) for r in sorted(rows.get(number, []), key=lambda r: (r["source"]["offset"], r["row"]))]
-        want = list(case.plain())
-        assert len(got) == len(want), case.name
-        for one, other in zip(got, map(_as_maps, want), strict=True):
-            assert _same(one, other), f"{case.name}: {one} is not {other}"
-        if case.golden is not None and format_ in FORMATS:
-            assert not case_check(case.golden).check(want).differences
+    for case in found:
+        _compare(case, case.by_workers())
+
+
+def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
+    """One query with all formats, tombstones and claim-checks among them."""
+    chosen = [next(c for c in _goldens(f) if _COMMANDS.get(f, "default") in c.name) for f in ALL]
+    chosen.append(next(c for c in _goldens("open") if c.name == "open/large.claimcheck"))
+    frames = [case.by_spark(spark, n) for n, case in enumerate(chosen)]
+    rows: dict[int, list[Any]] = {}
+    for row in reduce(lambda a, b: a.unionAll(b), frames).collect():
+        rows.setdefault(row["case"], []).append(row)
+    for number, case in enumerate(chosen):
+        _compare(case, rows.get(number, []))
 
 
 _COMMANDS = {
