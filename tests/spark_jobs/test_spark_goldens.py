@@ -122,7 +122,11 @@ def _as_maps(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same(got: dict[str, Any], want: dict[str, Any]) -> bool:
-    return all(got.get(name) == value for name, value in want.items() if name not in ("partition", "format", "extra", "schema_version", "columns"))
+    return all(
+        got.get(name) == value
+        for name, value in want.items()
+        if name not in ("partition", "format", "extra", "schema_version", "columns")
+    )
 
 
 def _compare(case: _Case, rows: list[Any]) -> None:
