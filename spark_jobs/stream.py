@@ -77,11 +77,19 @@ def run_stream(stream: Stream) -> int:
     about = {"command": stream.command, "source": stream.source, "out": stream.out}
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
+    _check_topic(stream, topic, checkpoint)
     spark = lake.session(stream.master, needs_delta(stream.out, stream.dead))
     running = _Running(stream, topic, spark, checkpoint)
     running.until_stopped()
     tell_summary(stream.command, running.total)
     return running.total.exit_code
+
+
+def _check_topic(stream: Stream, topic: str, checkpoint: Checkpoint) -> None:
+    """SetupError where the topic is gone, or was created anew: its offsets stand for other messages now."""
+    from spark_jobs.kafka import topic_id
+
+    checkpoint.same_topic(topic, topic_id(topic, stream.kafka.settings()))
 
 
 def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
@@ -154,6 +162,7 @@ class _Running:
             self._spark.readStream.format("kafka")
             .options(**{f"kafka.{name}": value for name, value in stream.kafka.settings().items()})
             .option("subscribe", self._topic)
+            .option("kafka.allow.auto.create.topics", "false")  # a topic that was deleted stays deleted
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
@@ -171,6 +180,7 @@ class _Running:
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
         try:
+            _check_topic(self._stream, self._topic, self._checkpoint)
             known = (
                 partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
             )

@@ -1,6 +1,7 @@
-"""The driver of a stream is killed (SIGKILL) at random moments; afterwards the sink is what the source says.
+"""The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
-Three kills and one sink here; `make soak` (BRIDGE_SOAK=1) kills twenty times for each kind of sink.
+Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
+point. Three kills here; `make soak` (BRIDGE_SOAK=1) kills twenty times (BRIDGE_KILLS=… for another number).
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.event import Message
-from spark_jobs.kafka import TopicWriter, read_topic
 from spark_jobs.messages import LineWriter, read_messages
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.running import Job
+from tests.support.streams import lines, received, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,132 +32,118 @@ if TYPE_CHECKING:
 
 SOAK = bool(os.environ.get("BRIDGE_SOAK"))
 ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 3
-LOT = 120 if SOAK else 60
-KINDS = ("folder", "delta", "kafka", "dedupe", "resolved", "merge") if SOAK else ("folder",)
+LOT, AGAIN = (60, 12) if SOAK else (30, 6)
+KINDS = ("folder", "delta", "kafka", "dedupe", "resolved", "merge")
+_MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
 
 
 @dataclass
-class Trial:
-    """A stream of one kind: its source, its command line, and what is in its sink."""
+class Streams:
+    """The streams, one of each kind, of one source; and how the kills met them."""
 
     kafka: Kafka
-    kind: str
     folder: Path
-    changes: Changes
     source: str
-    target: str
+    targets: dict[str, str]
+    changes: Changes
     kills: int = 0
-    started: int = 0
-    batches: list[int] = field(default_factory=list)
+    midst: Counter[str] = field(default_factory=Counter)
 
-    def words(self, trigger: str) -> list[str]:
-        out = {"kafka": f"kafka:{self.target}", "dedupe": f"kafka:{self.target}", "delta": "delta:table"}
-        out["merge"] = out["delta"]
-        command = "merge" if self.kind == "merge" else "decode"
-        more = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
+    def words(self, kind: str, trigger: str) -> list[str]:
+        out = f"kafka:{self.targets[kind]}" if kind in self.targets else str(self.folder / kind / "out")
         return [
-            command, "--format", "open", "--ddl", "ddl.jsonl", "--bootstrap-servers", self.kafka.bootstrap_servers,
-            "--in", f"kafka:{self.source}", "--out", out.get(self.kind, "out"), "--dead-letter", "dead", "--stream",
-            "--checkpoint", "checkpoint", "--trigger", trigger, "--max-per-batch", str(LOT // 3), "--master",
-            "local[2]", *more.get(self.kind, []),
+            "merge" if kind == "merge" else "decode", "--format", "open", "--ddl", str(self.folder / "ddl.jsonl"),
+            "--bootstrap-servers", self.kafka.bootstrap_servers, "--in", f"kafka:{self.source}", "--out",
+            f"delta:{out}" if kind in ("delta", "merge") else out, "--dead-letter", str(self.folder / kind / "dead"),
+            "--stream", "--checkpoint", str(self.folder / kind / "checkpoint"), "--trigger", trigger,
+            "--max-per-batch", str(LOT // 2), *_MORE.get(kind, []),
         ]  # fmt: skip
 
-    def send(self) -> None:
-        writer = TopicWriter(self.source, {"bootstrap.servers": self.kafka.bootstrap_servers})
-        for message in self.changes.lot(LOT):
-            writer.write(message)
-        writer.close()
+    def started(self, trigger: str) -> Job:
+        send(self.kafka, self.source, self.changes.lot(LOT))
+        plan = self.folder / "plan.json"
+        plan.write_text(json.dumps([self.words(kind, trigger) for kind in KINDS]))
+        return Job([str(plan)], self.folder, [sys.executable, "-m", "tests.support.many_jobs"])
 
-    def begun(self) -> int:
-        """How many micro-batches have begun in all runs together."""
-        return len([p for p in (self.folder / "checkpoint" / "spark" / "offsets").glob("*") if p.name.isdigit()])
+    def numbers(self, kind: str, what: str) -> set[int]:
+        """The micro-batches of a stream that have begun (`offsets`) or ended (`commits`)."""
+        found = (self.folder / kind / "checkpoint" / "spark" / what).glob("*")
+        return {int(p.name) for p in found if p.name.isdigit()}
 
     def killed_once(self, chance: random.Random) -> None:
-        """A run that is killed: while it starts, or some time after its first micro-batch has begun."""
-        self.send()
-        before = self.begun()
-        with Job(self.words("1s"), self.folder) as job:
-            self.started += 1
-            if chance.random() < 0.9:
-                job.until(lambda: self.begun() > before, "a micro-batch begins", 300)
+        """A run that is killed: while it starts, or some time after a first micro-batch has begun."""
+        before = {kind: self.numbers(kind, "offsets") for kind in KINDS}
+        with self.started("1s") as job:
+            if self.kills == 0 or chance.random() < 0.9:
+                kind = chance.choice(KINDS)
+                job.until(lambda: self.numbers(kind, "offsets") - before[kind], f"{kind} begins a batch", 900)
                 time.sleep(chance.uniform(0, 8.0))
             else:
                 time.sleep(chance.uniform(0, 15.0))
             assert not job.ended, job.log[-3000:]
-            self.kills += 1
-        self.batches.append(self.begun() - before)
+        self.kills += 1
+        self.midst.update(k for k in KINDS if self.numbers(k, "offsets") - self.numbers(k, "commits"))
 
     def to_the_end(self) -> None:
-        self.send()
-        with Job(self.words("now"), self.folder) as job:
-            assert job.wait(1500 if SOAK else 400) == 1, job.log[-3000:]  # 1: the poison messages
+        with self.started("now") as job:
+            assert job.wait(3600 if SOAK else 800) == 0, job.log[-3000:]
+            assert job.log.count("\nended with 1: ") == len(KINDS)  # 1: the poison messages
 
 
-@pytest.fixture(params=KINDS)
-def trial(request: pytest.FixtureRequest, kafka: Kafka, tmp_path: Path) -> Trial:
-    kind = str(request.param)
-    changes = Changes(again=20 if kind == "dedupe" else 0, poison=2, seed=f"{kind}{ROUNDS}")
+@pytest.fixture
+def streams(kafka: Kafka, tmp_path: Path) -> Streams:
+    changes = Changes(again=AGAIN, poison=2, seed=f"kills{ROUNDS}")
     changes.ddl(tmp_path / "ddl.jsonl")
-    return Trial(kafka, kind, tmp_path, changes, kafka.create_topic(partitions=2), kafka.create_topic())
+    targets = {kind: kafka.create_topic() for kind in ("kafka", "dedupe")}
+    return Streams(kafka, tmp_path, kafka.create_topic(partitions=2), targets, changes)
 
 
-@pytest.mark.timeout(0 if SOAK else 900)
-def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(trial: Trial, request: pytest.FixtureRequest) -> None:
-    chance = random.Random(os.environ.get("BRIDGE_KILLS_SEED", f"{trial.kind}{ROUNDS}"))
-    while trial.kills < ROUNDS:
-        trial.killed_once(chance)
-    trial.to_the_end()
-    print(f"\n{trial.kind}: {trial.kills} kills, {len(trial.changes.made)} changes, micro-batches begun a run "
-          f"{trial.batches}, {trial.begun()} in all")  # fmt: skip
-    _poison_is_whole(trial)
-    if trial.kind in ("delta", "merge"):
-        _tables(trial, request.getfixturevalue("spark"))
-    else:
-        _lines(trial)
+@pytest.mark.timeout(0 if SOAK else 1800)
+def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams, spark: SparkSession) -> None:
+    chance = random.Random(os.environ.get("BRIDGE_KILLS_SEED", f"{ROUNDS}"))
+    while streams.kills < ROUNDS:
+        streams.killed_once(chance)
+    streams.to_the_end()
+    changes = streams.changes
+    print(f"\n{streams.kills} kills, {len(changes.made)} changes ({len(changes.sent)} with repeats)")
+    for kind in KINDS:
+        print(f"{kind}: {streams.midst[kind]} kills in a micro-batch, {len(streams.numbers(kind, 'commits'))} of these")
+        _poison_is_whole(streams.folder / kind / "dead", changes.poisoned)
+    assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
+    assert Counter(_rows(_written(streams, "kafka"))) == Counter(changes.sent)
+    assert Counter(_rows(_written(streams, "dedupe"))) == Counter(changes.made)
+    resolved = _rows(lines(streams.folder / "resolved" / "out"))
+    assert [row[0] for row in resolved] == sorted(row[0] for row in resolved)
+    assert Counter(resolved) == Counter(changes.sent)
+    delta, merged = (
+        spark.read.format("delta").load(str(streams.folder / kind / "out")).collect() for kind in ("delta", "merge")
+    )
+    assert Counter(_rows(row.asDict(recursive=True) for row in delta)) == Counter(changes.sent)
+    assert {row["id"]: str(row["total"]) for row in merged} == changes.table
+    assert len(merged) == len(changes.table)
 
 
-def _poison_is_whole(trial: Trial) -> None:
+def _poison_is_whole(folder: Path, count: int) -> None:
     """Each poison message is in the dead letters once, byte for byte."""
-    letters = [m for p in (trial.folder / "dead").glob("*.jsonl") for m in read_messages(p) if isinstance(m, Message)]
+    letters = [m for p in folder.glob("*.jsonl") for m in read_messages(p) if isinstance(m, Message)]
     assert {(m.key, m.value, m.headers[:2]) for m in letters} == {(POISON.key, POISON.value, POISON.headers)}
     origins = Counter(dict(m.headers)["bridge.origin"] for m in letters)
     assert set(origins.values()) == {1}
-    assert len(origins) == trial.changes.poisoned
+    assert len(origins) == count
 
 
-def _lines(trial: Trial) -> None:
-    lines = list(_written(trial))
-    rows = [change_of(line) for line in lines if line["kind"] == "row"]
-    if trial.kind == "resolved":
-        assert [row[0] for row in rows] == sorted(row[0] for row in rows)
-    assert Counter(rows) == Counter(trial.changes.made)
+def _rows(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [change_of(line) for line in found if line["kind"] == "row"]
 
 
-def _written(trial: Trial) -> Iterator[dict[str, Any]]:
-    """The lines in the sink; of a topic, where at-least-once shows, each id once."""
-    if trial.kind not in ("kafka", "dedupe"):
-        for path in sorted((trial.folder / "out").glob("*.jsonl")):
-            yield from map(json.loads, path.read_text().splitlines())
-        return
+def _written(streams: Streams, kind: str) -> Iterable[dict[str, Any]]:
+    """The lines in a topic, where what was written twice shows; each id once, and always the same line."""
     by_id: dict[bytes | None, bytes | None] = {}
-    found = list(read_topic(trial.target, {"bootstrap.servers": trial.kafka.bootstrap_servers}))
+    found = received(streams.kafka, streams.targets[kind])
     for message in found:
-        id_ = dict(message.headers)["bridge.id"]
-        assert by_id.setdefault(id_, message.value) == message.value
-    print(f"{trial.kind}: {len(found)} messages in the topic, {len(by_id)} ids")
-    yield from (json.loads(value or b"") for value in by_id.values())
-
-
-def _tables(trial: Trial, spark: SparkSession) -> None:
-    found = spark.read.format("delta").load(str(trial.folder / "table"))
-    if trial.kind == "merge":
-        rows = found.select("id", "total", "note").collect()
-        assert {r["id"]: str(r["total"]) for r in rows} == {i: t.lstrip() for i, t in trial.changes.table.items()}
-        assert len(rows) == len(trial.changes.table)
-        assert all(r["note"] == f"note of {r['id']}" for r in rows)
-        return
-    rows = found.where("kind = 'row'").select("commit_ts", "op", "before", "after").collect()
-    assert Counter(change_of(r.asDict(recursive=True)) for r in rows) == Counter(trial.changes.made)
+        assert by_id.setdefault(dict(message.headers)["bridge.id"], message.value) == message.value
+    print(f"{kind}: {len(found)} messages in the topic, {len(by_id)} ids")
+    return [json.loads(value or b"") for value in by_id.values()]
 
 
 def test_a_file_of_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ Change = tuple[int, str, int, str | None]
 
 @dataclass
 class Changes:
-    """Inserts, updates and deletes of shop.orders. `table`: the rows after all that was made; `made`: each change once.
+    """Inserts, updates and deletes of shop.orders. `table`: the rows after all that was made; `made`: each change once,
+    `sent`: as often as it was given out.
 
     again: how many of a lot's messages come a second time, as TiCDC sends after a retry. poison: how many that nobody
     can read. A lot ends with a watermark on every partition.
@@ -33,6 +34,7 @@ class Changes:
     seed: str = "changes"
     table: dict[int, str] = field(default_factory=dict)
     made: list[Change] = field(default_factory=list)
+    sent: list[Change] = field(default_factory=list)
     poisoned: int = 0
     _ts: int = T0
     _chance: random.Random = field(default_factory=random.Random)
@@ -47,9 +49,12 @@ class Changes:
 
     def lot(self, count: int) -> list[Message]:
         """`count` changes, a key's in order on its partition, and what goes with them."""
+        first = len(self.made)
         out = [self._change() for _ in range(count)]
-        for message in self._chance.sample(out, self.again):
-            after = max(n for n, m in enumerate(out) if m is message)
+        again = self._chance.sample(range(count), self.again)
+        self.sent += self.made[first:] + [self.made[first + n] for n in again]
+        for message in [out[n] for n in again]:
+            after = next(n for n, m in enumerate(out) if m is message)
             out.insert(self._chance.randint(after + 1, len(out)), message)
         for _ in range(self.poison):
             place = self._chance.randrange(self.partitions)
