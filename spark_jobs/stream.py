@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
+_GRACE = 20.0
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class _Running:
             while not self._stopping:
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._once()
+                if self._stopping:
+                    return
                 if error is None and self._stream.work.until_resolved and self._unresolved:
                     raise _no_watermark()
                 if error is None:
@@ -133,6 +136,8 @@ class _Running:
                     raise self._failed
                 if _unreported(error) and self._batches > batches:
                     continue
+                if self._crashed is None:
+                    _check_topic(self._stream, self._topic, self._checkpoint)
                 if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
                 if not _passing(error):
@@ -163,10 +168,11 @@ class _Running:
             .options(**{f"kafka.{name}": value for name, value in stream.kafka.settings().items()})
             .option("subscribe", self._topic)
             .option("kafka.allow.auto.create.topics", "false")  # a topic that was deleted stays deleted
+            .option("kafka.default.api.timeout.ms", "20000")
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
-            .option("fetchOffset.numRetries", "5")
+            .option("fetchOffset.numRetries", "2")
             .option("fetchOffset.retryIntervalMs", "2000")
         )
         if stream.most is not None:
@@ -179,6 +185,8 @@ class _Running:
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
+        if self._stopping:
+            raise _Stopped
         try:
             _check_topic(self._stream, self._topic, self._checkpoint)
             known = (
@@ -217,13 +225,23 @@ class _Running:
         self.total.merge(summary)
 
     def _stop(self) -> None:
-        self._stopping = True
+        """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
+
+        One that takes too long is cut off; it runs again at the next start.
+        """
+        self._stopping, end = True, time.monotonic() + _GRACE
         query = getattr(self, "_query", None)
-        if query is not None:
-            query.stop()
+        while query is not None and query.isActive:
+            if time.monotonic() > end or not query.status["isTriggerActive"]:
+                query.stop()
+            time.sleep(0.05)
 
     def _servers(self) -> str:
         return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+class _Stopped(Exception):
+    """The stream was told to stop: this micro-batch is left to the next start."""
 
 
 def _no_watermark() -> SetupError:

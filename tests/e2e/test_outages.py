@@ -65,8 +65,8 @@ def test_a_broker_restarts_under_a_stream(kafka: Kafka, spark: SparkSession) -> 
         send(kafka, source, changes.lot(20))  # and two watermarks: 22 messages a lot
         until(partial(_holds, kafka, target, 66), "the last lot is written")
 
-    assert run_while(spark, stream(source, f"kafka:{target}"), trouble) == 1
-    assert main(stream(source, f"kafka:{target}", trigger="now")) == 0  # nothing was left
+    assert run_while(stream(source, f"kafka:{target}"), trouble) == 1
+    assert main(stream(source, f"kafka:{target}", trigger="now")) == 0  # nothing was left: it ended after a batch
     by_id = {dict(m.headers)["bridge.id"]: m.value for m in received(kafka, target)}
     found = [json.loads(value or b"") for value in by_id.values()]
     assert Counter(change_of(x) for x in found if x["kind"] == "row") == Counter(changes.made)
@@ -119,24 +119,26 @@ def test_a_topic_is_deleted_in_mid_stream(
     def delete() -> None:
         send(kafka, source, changes.lot(10))
         until(lambda: len(lines("out")) == 12, "the rows are written")
-        kafka.admin.delete_topics([source])[source].result(30)
-        ended.wait(120)
+        admin = kafka.admin
+        admin.delete_topics([source])[source].result(30)
+        assert ended.wait(300)
+
+    def run(argv: list[str]) -> int:
+        try:
+            return main(argv)
+        finally:
+            ended.set()
 
     ended = threading.Event()
     argv = stream(source, "out", "--patience", "20s")
-    thread = threading.Thread(target=delete)
-    thread.start()
-    try:
-        assert main(argv) == 2
-    finally:
-        ended.set()
-        thread.join()
+    assert run_while(argv, delete, run) == 2
     assert source in capsys.readouterr().err
     offsets = sorted(Path("checkpoint/spark/commits").glob("[0-9]*"))
     assert main(argv) == 2
     assert source in capsys.readouterr().err
     with suppress(KafkaException):  # a client may have made it anew
-        kafka.admin.delete_topics([source])[source].result(30)
+        admin = kafka.admin
+        admin.delete_topics([source])[source].result(30)
     kafka.create_topic(source, 2)
     send(kafka, source, Changes(seed="other").lot(40))
     assert main([*argv[: argv.index("--trigger")], "--trigger", "now"]) == 2
@@ -226,6 +228,6 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
         until(lambda: len(lines("out")) >= len(messages), "all rows are written")
 
     argv = avro(source, registry)
-    assert run_while(spark, [*argv[: argv.index("--trigger")], "--trigger", "200ms"], trouble) == 0
+    assert run_while([*argv[: argv.index("--trigger")], "--trigger", "200ms"], trouble) == 0
     assert sorted(x["offset"] for x in lines("out")) == list(range(len(messages)))
     assert {x["kind"] for x in lines("out")} == {"row"}

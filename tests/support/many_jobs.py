@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import lake
 from spark_jobs.cli import main
+from spark_jobs.session import _JVM_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# It lives for seconds: less time for compilers, and for tasks over nothing.
+_SHORT = {
+    "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
+    "spark.databricks.delta.snapshotPartitions": "1", "spark.databricks.delta.stats.collect": "false",
+    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}  # fmt: skip
 
 
 def run(spark: SparkSession, words: list[str]) -> int:
@@ -28,7 +36,7 @@ def run(spark: SparkSession, words: list[str]) -> int:
 
 
 def together(jobs: list[list[str]]) -> int:
-    spark = lake.session("local[2]", True, {"spark.sql.shuffle.partitions": "2"})
+    spark = lake.session("local[2]", True, _SHORT)
     with ThreadPoolExecutor(len(jobs)) as pool:
         codes = [one.result() for one in [pool.submit(run, spark, words) for words in jobs]]
     return next((code for code in codes if code > 1), 0)

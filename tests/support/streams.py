@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,6 @@ from spark_jobs.cli import main
 from spark_jobs.kafka import TopicWriter, read_topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from schemas.event import Message
     from tests.support.kafka import Kafka
 
@@ -41,31 +40,31 @@ def _lines(folder: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def run_while(spark: SparkSession, argv: list[str], script: Callable[[], None]) -> int:
-    """The exit code of a stream's command line, which is stopped when `script`, in another thread, has ended.
+def run_while(argv: list[str], script: Callable[[], None], command: Callable[[list[str]], int] = main) -> int:
+    """The exit code of a stream's command line; SIGTERM stops it when `script`, in another thread, has ended.
 
     What the script raises is raised here.
     """
     failed: list[BaseException] = []
     ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # of the moments when the stream does not listen
 
     def run() -> None:
         try:
             script()
         except BaseException as error:
             failed.append(error)
-        while not ended.is_set():  # between two lives of the query there is none to stop
-            for query in spark.streams.active:
-                query.stop()
-            time.sleep(0.1)
+        while not ended.wait(0.5):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        code = main(argv)
+        code = command(argv)
     finally:
         ended.set()
         thread.join()
+        signal.signal(signal.SIGTERM, before)
     if failed:
         raise failed[0]
     return code
