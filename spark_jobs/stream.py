@@ -41,6 +41,8 @@ _POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
 _GRACE = 20.0
+# Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
+_WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 
 @dataclass(frozen=True)
@@ -163,12 +165,14 @@ class _Running:
 
     def _started(self) -> Any:
         stream = self._stream
+        settings = stream.kafka.settings()
+        if not settings.keys() & _WAITS.keys():
+            settings = {**_WAITS, **settings}
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**{f"kafka.{name}": value for name, value in stream.kafka.settings().items()})
+            .options(**{f"kafka.{name}": value for name, value in settings.items()})
             .option("subscribe", self._topic)
             .option("kafka.allow.auto.create.topics", "false")  # a topic that was deleted stays deleted
-            .option("kafka.default.api.timeout.ms", "20000")
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
