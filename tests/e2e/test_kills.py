@@ -56,7 +56,7 @@ class Streams:
             "--bootstrap-servers", self.kafka.bootstrap_servers, "--in", f"kafka:{self.source}", "--out",
             f"delta:{out}" if kind in ("delta", "merge") else out, "--dead-letter", str(self.folder / kind / "dead"),
             "--stream", "--checkpoint", str(self.folder / kind / "checkpoint"), "--trigger", trigger,
-            "--max-per-batch", str(LOT // 2), *_MORE.get(kind, []),
+            "--max-per-batch", str(LOT // 2 if trigger != "now" else 4 * LOT), *_MORE.get(kind, []),
         ]  # fmt: skip
 
     def started(self, trigger: str) -> Job:

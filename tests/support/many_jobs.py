@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHORT = {
     "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
     "spark.databricks.delta.snapshotPartitions": "1", "spark.databricks.delta.stats.collect": "false",
-    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
 }  # fmt: skip
 
 
