@@ -41,6 +41,7 @@ _POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
 _GRACE = 20.0
+_DEATHS = 4
 # Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
 _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
@@ -123,7 +124,7 @@ class _Running:
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
-        pause = _PAUSE
+        pause, deaths = _PAUSE, 0
         with _stopped_by_signal(self._stop):
             while not self._stopping:
                 began, batches, self._crashed = time.monotonic(), self._batches, None
@@ -140,6 +141,12 @@ class _Running:
                     continue
                 if self._crashed is None:
                     _check_topic(self._stream, self._topic, self._checkpoint)
+                if _worker_died(self._crashed or error):
+                    deaths = 1 if self._batches > batches else deaths + 1
+                    if deaths < _DEATHS:
+                        continue
+                    details = f"a worker died {deaths} times in a row (out of memory?): {_shortened(error)}"
+                    raise SetupError("STOPPED", where="a micro-batch", details=details)
                 if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
                 if not _passing(error):
@@ -275,6 +282,11 @@ def _unreported(error: Exception) -> bool:
     well.
     """
     return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
+
+
+def _worker_died(error: Exception) -> bool:
+    """Whether a Python worker was killed, and (with a local master) Spark did not run its task again."""
+    return "Python worker exited unexpectedly" in str(error)
 
 
 def _passing(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from confluent_kafka import KafkaException
 
@@ -20,6 +21,7 @@ from spark_jobs.cli import main
 from spark_jobs.kafka import read_topic
 from tests.spark_jobs.registries import Answer, Server, answer, golden_registry, serving
 from tests.support.changes import Changes, change_of
+from tests.support.cluster import busy_worker
 from tests.support.golden import Golden
 from tests.support.running import until
 from tests.support.streams import lines, received, run_while, send
@@ -231,3 +233,19 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
     assert run_while([*argv[: argv.index("--trigger")], "--trigger", "200ms"], trouble) == 0
     assert sorted(x["offset"] for x in lines("out")) == list(range(len(messages)))
     assert {x["kind"] for x in lines("out")} == {"row"}
+
+
+def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again."""
+    source, changes, seen = kafka.create_topic(partitions=2), Changes(poison=3), dict[int, float]()
+    send(kafka, source, changes.lot(4000))
+
+    def kill() -> None:
+        found = until(lambda: busy_worker(psutil.Process(), seen), "a worker computes")
+        assert found is not None
+        found.kill()
+        until(lambda: lines("out"), "the rows are written")
+
+    assert run_while(stream(source, "out"), kill) == 1
+    assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
+    assert "decode: messages in 4005\n" in capsys.readouterr().err

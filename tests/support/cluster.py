@@ -41,12 +41,22 @@ def busy(job: Job, word: str, seen: dict[int, float]) -> psutil.Process | None:
     seen: the CPU seconds that each worker had used when it was seen first.
     """
     for executor in job.processes(EXECUTOR):
-        try:
-            for worker in executor.children(recursive=True):
-                used = worker.cpu_times().user
-                # A worker is forked by the daemon, which the executor started: it is a grandchild.
-                if used - seen.setdefault(worker.pid, used) > 0.2 and worker.ppid() != executor.pid:
-                    return executor if word == EXECUTOR else worker
-        except psutil.Error:
-            continue
+        worker = busy_worker(executor, seen)
+        if worker is not None:
+            return executor if word == EXECUTOR else worker
+    return None
+
+
+def busy_worker(above: psutil.Process, seen: dict[int, float]) -> psutil.Process | None:
+    """A Python worker below a process that is computing now."""
+    try:
+        for one in above.children(recursive=True):
+            if not any(PYTHON in part for part in one.cmdline()):
+                continue
+            used = one.cpu_times().user
+            # A worker is forked by the daemon and has its command line.
+            if used - seen.setdefault(one.pid, used) > 0.2 and any(PYTHON in p for p in one.parent().cmdline()):
+                return one
+    except (psutil.Error, AttributeError):  # gone meanwhile
+        return None
     return None
