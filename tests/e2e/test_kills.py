@@ -1,7 +1,8 @@
 """The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
 Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
-point. Three kills here; `make soak` (BRIDGE_SOAK=1) kills twenty times (BRIDGE_KILLS=… for another number).
+point. Three kills here; `make soak` (BRIDGE_SOAK=1) kills twenty times (BRIDGE_KILLS=… for another number, and no more
+after BRIDGE_KILLS_MINUTES=…).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 SOAK = bool(os.environ.get("BRIDGE_SOAK"))
 ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 3
+MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
 LOT, AGAIN = (60, 12) if SOAK else (30, 6)
 KINDS = ("folder", "delta", "kafka", "dedupe", "resolved", "merge")
 _MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
@@ -75,14 +78,17 @@ class Streams:
         before = {kind: self.numbers(kind, "offsets") for kind in KINDS}
         with self.started("1s") as job:
             if self.kills == 0 or chance.random() < 0.9:
-                kind = chance.choice(KINDS)
-                job.until(lambda: self.numbers(kind, "offsets") - before[kind], f"{kind} begins a batch", 900)
-                time.sleep(chance.uniform(0, 8.0))
+                begun = partial(self._has_begun, before)
+                job.until(begun, "a micro-batch begins", 900)
+                time.sleep(chance.uniform(0, 12.0))
             else:
                 time.sleep(chance.uniform(0, 15.0))
             assert not job.ended, job.log[-3000:]
         self.kills += 1
         self.midst.update(k for k in KINDS if self.numbers(k, "offsets") - self.numbers(k, "commits"))
+
+    def _has_begun(self, before: dict[str, set[int]]) -> bool:
+        return any(self.numbers(kind, "offsets") - before[kind] for kind in KINDS)
 
     def to_the_end(self) -> None:
         with self.started("now") as job:
@@ -101,7 +107,8 @@ def streams(kafka: Kafka, tmp_path: Path) -> Streams:
 @pytest.mark.timeout(0 if SOAK else 1800)
 def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams, spark: SparkSession) -> None:
     chance = random.Random(os.environ.get("BRIDGE_KILLS_SEED", f"{ROUNDS}"))
-    while streams.kills < ROUNDS:
+    end = time.monotonic() + MINUTES * 60
+    while streams.kills < ROUNDS and time.monotonic() < end:
         streams.killed_once(chance)
     streams.to_the_end()
     changes = streams.changes
