@@ -29,6 +29,7 @@ from service import logs
 from service.registry.core import Registry
 from service.registry.footprint import CURRENT
 from service.registry.model import Counts
+from service.registry.patience import Outage
 
 router = APIRouter()
 
@@ -127,7 +128,7 @@ def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMet
 
 
 class Holdings(Collector):
-    """What the store holds, counted when Prometheus asks."""
+    """What the store holds, counted when Prometheus asks; while the store is away, only that it is."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -136,8 +137,16 @@ class Holdings(Collector):
         return []  # so that nothing is counted before somebody asks
 
     def collect(self) -> Iterator[Metric]:
-        with self._registry.store.read() as tx:
-            counts = tx.counts()
+        there = GaugeMetricFamily("bridge_store_up", "1: the store can be read")
+        try:
+            with self._registry.store.read() as tx:
+                counts = tx.counts()
+        except Outage:
+            there.add_metric([], 0)
+            yield there
+            return
+        there.add_metric([], 1)
+        yield there
         for name, what, value in gauges(counts):
             yield GaugeMetricFamily(name, what, value)
         versions = GaugeMetricFamily(

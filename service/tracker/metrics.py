@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from schemas.event import tso_physical_ms
 from service.history.ports import History
+from service.registry.patience import Outage
 from service.tracker.running import Trackers
 
 _COUNTED = (
@@ -32,6 +34,10 @@ class TrackerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_trackers()
+        with suppress(Outage):  # `bridge_store_up` says that the store is away
+            yield from self._of_histories()
+
+    def _of_histories(self) -> list[Metric]:
         events = GaugeMetricFamily("bridge_history_events", "Events by state", labels=("changefeed", "state"))
         drift = GaugeMetricFamily("bridge_history_drift", "Different contradictions", labels=("changefeed",))
         sealed = GaugeMetricFamily(
@@ -43,7 +49,7 @@ class TrackerMetrics(Collector):
             drift.add_metric([name], numbers.get("drift", 0))
         for one in self._history.changefeeds():
             sealed.add_metric([one.name], tso_physical_ms(one.sealed_ts) / 1000)
-        yield from (events, drift, sealed)
+        return [events, drift, sealed]
 
     def _of_trackers(self) -> Iterator[Metric]:
         told = self._trackers.progress()

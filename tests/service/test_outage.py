@@ -210,3 +210,16 @@ def test_a_database_that_comes_later(server: Postgres) -> None:
     later.start()
     open_store(url, wait_seconds=30).close()
     later.join()
+
+
+def test_metrics_are_answered_while_the_store_is_away() -> None:
+    server = Postgres()
+    with server, running_service(server.database(), store_wait_seconds=SHORT) as url:
+        client = Client(url)
+        assert "bridge_store_up 1.0" in client.get("/metrics").body.decode()
+        server.down()
+        away = client.get("/metrics")
+        assert (away.status, b"bridge_store_up 0.0" in away.body) == (200, True)
+        assert b"schema_registry_requests_total" in away.body
+        server.up()
+        assert "bridge_store_up 1.0" in client.get("/metrics").body.decode()

@@ -57,10 +57,11 @@ class PostgresDidNotStart(RuntimeError):
 class Postgres:
     """A running server; use it as a context manager.
 
-    `fsync` False (the default) is enough for tests that kill processes, not the machine, and much quicker.
+    `fsync` False (the default) is enough for tests that kill processes, not the machine, and much quicker. `data`: the
+    data folder to make, if it is not to be beside the log.
     """
 
-    def __init__(self, *, fsync: bool = False) -> None:
+    def __init__(self, *, fsync: bool = False, data: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-postgres-"))
         self._fsync = fsync
         self._names = itertools.count(1)
@@ -68,12 +69,13 @@ class Postgres:
         self._port = 0
         self._ids = _other_user()
         self._bin = _usable(_binaries(), self.folder, self._ids)
-        self._data = self.folder / "data"
+        self._data = data or self.folder / "data"
 
     def start(self) -> Postgres:
         """Make the data folder and start the server. Raises PostgresDidNotStart."""
         if self._ids is not None:
-            os.chown(self.folder, *self._ids)
+            for folder in (self.folder, self._data.parent):
+                os.chown(folder, *self._ids)
         command = [str(self._bin / "initdb"), "-D", str(self._data), "-U", USER, "--auth=trust", "--no-sync"]
         done = self._run([*command, "--encoding=UTF8", "--locale=C", "--no-instructions"])
         if done.returncode != 0:
@@ -122,6 +124,11 @@ class Postgres:
             process.wait()
         if process.stdin is not None:
             process.stdin.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether the server is there: without room for its log of changes it ends itself."""
+        return self._process is not None and self._process.poll() is None
 
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
         self.down(how)

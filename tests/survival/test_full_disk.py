@@ -1,0 +1,103 @@
+"""A real PostgreSQL on a disk of its own that is full for a while: nothing acknowledged is lost, then all goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.testing import running_service
+from tests.service.support import Client, column, record
+from tests.support.postgres import Postgres, PostgresDidNotStart, PostgresMissing
+from tests.survival.truth import Told, schema
+
+SIZE = 160 << 20
+TIMED_OUT = (500, 50002)
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A small file system of its own, in memory."""
+    place = Path(tempfile.mkdtemp(prefix="bridge-disk-"))
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a file system can be mounted by root only")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.decode(errors='replace').strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+        place.rmdir()
+
+
+def fill(place: Path) -> Path:
+    """A file that takes all room that is left."""
+    filler = place / "filler"
+    with filler.open("wb", buffering=0) as out:
+        for piece in (1 << 20, 1 << 12, 1):
+            try:
+                while True:
+                    out.write(b"\1" * piece)
+            except OSError:
+                continue
+    return filler
+
+
+def large(number: int) -> str:
+    """A schema of about a megabyte that does not compress: it needs new pages."""
+    text = random.Random(number).randbytes(1 << 19).hex()
+    return record(f"large_{number}", column("a", doc=text), namespace="survival")
+
+
+def test_the_disk_under_postgresql_is_full_for_a_while(disk: Path) -> None:
+    try:
+        server = Postgres(data=disk / "data")
+    except PostgresMissing as missing:
+        pytest.skip(str(missing))
+    with server:
+        url, told = server.database(), Told()
+        with running_service(url, compatibility="NONE", store_wait_seconds=2.0, log_level="error") as at:
+            client = Client(at)
+            for number in range(5):
+                answer = client.register("before", schema(0, number))
+                told.add("before", schema(0, number), answer.status, answer.body)
+            filler = fill(disk)
+            refused = 0
+            for number in range(40):
+                answer = client.register("during", large(number))
+                told.add("during", large(number), answer.status, answer.body)
+                if answer.status != 200:
+                    assert (answer.status, answer.json["error_code"]) == TIMED_OUT, answer.body
+                    refused += 1
+                if refused == 3:
+                    break
+            assert refused == 3, "the disk was never full"
+            filler.unlink()
+            revive(server)  # without room for its WAL it ends itself
+            until = time.monotonic() + 60
+            while client.register("after", schema(1, 0)).status != 200:
+                assert time.monotonic() < until, "there is room again, and still no schema is taken"
+            answer = client.register("after", schema(1, 1))
+            told.add("after", schema(1, 1), answer.status, answer.body)
+            assert answer.status == 200
+            told.check(client)
+            assert client.get("/health/ready").status == 200
+        with running_service(url, compatibility="NONE") as at:
+            told.check(Client(at))
+
+
+def revive(server: Postgres) -> None:
+    """Starts the server where it has ended."""
+    if not server.running:
+        try:
+            server.restart()
+        except PostgresDidNotStart as failed:
+            pytest.fail(str(failed))
