@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from schemas.event import Message
 T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0
 _NO_TIMESTAMP = 0
+_GONE_AFTER = 5.0
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -81,17 +83,21 @@ def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
     """
     servers = settings["bootstrap.servers"]
     client = _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0})
-    try:
-        asked = client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
-        found = asked[topic].result(_TIMEOUT + 1).topic_id
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            details = f"topic {topic!r}: {error.args[0].str()}"
-            raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details) from error
-        return None  # an old broker, no right to ask, or it is away for a moment
-    except (TimeoutError, ValueError):
-        return None
-    return str(found) if found is not None and str(found) != _NO_ID else None
+    end = time.monotonic() + _GONE_AFTER
+    while True:
+        try:
+            asked = client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
+            found = asked[topic].result(_TIMEOUT + 1).topic_id
+            return str(found) if found is not None and str(found) != _NO_ID else None
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None  # an old broker, no right to ask, or it is away for a moment
+            if time.monotonic() > end:
+                details = f"topic {topic!r}: {error.args[0].str()}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details) from error
+            time.sleep(0.5)  # a broker that has just started may not know its topics yet
+        except (TimeoutError, ValueError):
+            return None
 
 
 def _partitions(client: Consumer | Producer, topic: str, servers: str) -> list[int]:

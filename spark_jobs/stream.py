@@ -129,14 +129,14 @@ class _Running:
             while not self._stopping:
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._once()
+                if self._failed is not None:
+                    raise self._failed
                 if self._stopping:
                     return
                 if error is None and self._stream.work.until_resolved and self._unresolved:
                     raise _no_watermark()
                 if error is None:
                     return
-                if self._failed is not None:
-                    raise self._failed
                 if _unreported(error) and self._batches > batches:
                     continue
                 if self._crashed is None:
