@@ -24,7 +24,7 @@ fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a 
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))
 
 soak: setup ## kill and restart service, database and jobs under load for long: 500 rounds of the service (BRIDGE_SOAK=… for others), 20 of a job
-	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py tests/survival tests/e2e/test_kills.py $(ARGS)
+	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/test_durability.py tests/service/test_outage.py tests/service/test_processes.py tests/survival tests/e2e/test_kills.py tests/e2e/test_workers_killed.py tests/e2e/test_outages.py $(ARGS)
 
 zip: setup ## dist/ticdc_bridge.zip and dist/bridge.py, for spark-submit
 	$(VENV)/python -m spark_jobs package --dir dist

@@ -42,6 +42,21 @@ class Checkpoint:
         """Where Spark keeps offsets and commits."""
         return str(self.folder / "spark")
 
+    def same_topic(self, topic: str, id_: str | None) -> None:
+        """SetupError STOPPED where the topic is not the one whose offsets are here, by what the broker knows it by."""
+        path = self.folder / "topic.json"
+        if id_ is None:
+            return
+        if not path.exists():
+            write_atomically(path, json.dumps({"topic": topic, "id": id_}))
+        known = json.loads(path.read_text(encoding="utf-8"))["id"]
+        if known != id_:
+            details = (
+                f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
+                f"created anew (topic id {known}, now {id_}). To read it from its beginning take a new --checkpoint"
+            )
+            raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
+
     # ---- DDL in the order it was read
     def ddl_before(self, number: int) -> list[DdlEvent]:
         """The statements of the batches before this one."""

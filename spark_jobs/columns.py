@@ -26,6 +26,7 @@ __all__ = [
     "spark_type",
     "tidb_row",
     "typed_row",
+    "unfit",
 ]
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -49,6 +50,40 @@ def typed_row(side: str, table: Table) -> str:
     names = ((c, _literal(c.name)) for c in table.columns if not c.virtual)
     fields = ", ".join(f"{name}, {_typed(f'{side}[{name}]', c)}" for c, name in names)
     return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
+
+
+def unfit(table: Table) -> str | None:
+    """SQL: the name of the first column whose value in `before` or `after` (plain form) its Spark type can't hold
+    exactly, else NULL. None where every column of the table holds any text.
+
+    A row of another version of the table may have one: a DECIMAL with more digits, a text where a number is now.
+    """
+    found = []
+    for column in (c for c in table.columns if not c.virtual):
+        fits = _FITS.get(column.type.kind)
+        if fits is None:
+            continue
+        for side in ("before", "after"):
+            value = f"{side}[{_literal(column.name)}]"
+            found.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
+                         f" THEN {_literal(column.name)}")  # fmt: skip
+    return f"CASE {' '.join(found)} END" if found else None
+
+
+def _castable(value: str, column: Column) -> str:
+    return f"try_cast({value} AS {spark_type(column)}) IS NOT NULL"
+
+
+def _decimal_fits(value: str, column: Column) -> str:
+    kind = spark_type(column)
+    if not kind.startswith("decimal"):
+        return "true"
+    precision, scale = (int(n) for n in kind[8:-1].split(","))
+    return f"{value} RLIKE '^-?0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?$'"
+
+
+def _is_hex(value: str, _column: Column) -> str:
+    return f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
 
 
 def _literal(text: str) -> str:
@@ -91,6 +126,12 @@ _PYTHON: dict[str, Callable[[str], Any]] = {
 _CONVERT: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
     **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
+}
+
+_FITS: dict[Kind, Callable[[str, Column], str]] = {
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable),
+    Kind.DECIMAL: _decimal_fits,
+    **dict.fromkeys((Kind.BIT, Kind.BINARY), _is_hex),
 }
 
 

@@ -28,6 +28,7 @@ from schemas.table import Table
 from schemas.types import Kind
 from spark_jobs.codec import Side, decode_one, identity, place_of
 from spark_jobs.learned import Learning
+from spark_jobs.summary import Used
 
 _BUCKETS = 64
 _NUMBERS = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.INTEGER)
@@ -37,7 +38,10 @@ Key = tuple[str, str, tuple[tuple[str, Any], ...]]
 
 @dataclass
 class Report:
-    """What a comparison found. events: rows of each side. expected: known losses by format and name."""
+    """What a comparison found. events: rows of each side. expected: known losses by format and name.
+
+    messages: read on both sides; used: where their rows came from.
+    """
 
     events: list[int] = field(default_factory=lambda: [0, 0])
     ddl: list[int] = field(default_factory=lambda: [0, 0])
@@ -49,6 +53,8 @@ class Report:
     checksums: Counter[str] = field(default_factory=Counter)
     differences: list[dict[str, Any]] = field(default_factory=list)
     most: int = 1000
+    messages: int = 0
+    used: Counter[Used] = field(default_factory=Counter)
 
     def differ(self, kind: str, **more: Any) -> None:
         """Counts a difference, and keeps the first `most` of them."""
@@ -158,6 +164,7 @@ def _read(one: One, spool: _Spool, report: Report, n: int) -> set[tuple[int | No
     seen: Bounded[bytes, bool] = Bounded(1_000_000)
     for item in one.incoming:
         message = item if isinstance(item, Message) else item[1]
+        report.messages += 1
         result = decode_one(decoder, message, True) if isinstance(item, Message) else None
         error = result.error if result else item[0]  # type: ignore[index]
         if error is not None or result is None:
@@ -172,6 +179,7 @@ def _read(one: One, spool: _Spool, report: Report, n: int) -> set[tuple[int | No
             if not isinstance(event, RowChange):
                 continue
             report.events[n] += 1
+            report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
             # With its values: a change that comes again and says something else is no repetition.
             id_ = identity(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
             id_ = blake2b(id_, digest_size=16).digest()

@@ -13,18 +13,24 @@ REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.orig
 
 
 def dead_letter(error: WireError, origin: Message) -> Message:
-    """The message with reason, detail, origin (topic/partition/offset) and attempt added to its headers."""
+    """The message with reason, detail, origin (topic/partition/offset) and attempt added to its headers.
+
+    Of a message that failed before and was replayed the origin is where it came from at first.
+    """
     return dead_letter_of(error.code, error.detail, origin)
 
 
 def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
     """The message as the dead letter of an error with this code and detail."""
     kept = tuple(h for h in origin.headers if not h[0].startswith("bridge."))
-    attempt = attempts(origin) + 1
-    where = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
-    told = ((REASON, code), (DETAIL, detail[:1000]), (ORIGIN, where), (ATTEMPT, str(attempt)))
-    headers = tuple((name, text.encode("utf-8", "replace")) for name, text in told)
-    return replace(origin, headers=kept + headers)
+    tries = attempts(origin)
+    here = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
+    where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")
+    told = (
+        (REASON, code.encode()), (DETAIL, detail[:1000].encode("utf-8", "replace")), (ORIGIN, where),
+        (ATTEMPT, b"%d" % (tries + 1)),
+    )  # fmt: skip
+    return replace(origin, headers=kept + told)
 
 
 def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:

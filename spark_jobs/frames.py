@@ -48,6 +48,7 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
         spark.read.format("kafka")
         .options(**options)
         .option("subscribe", topic)
+        .option("kafka.allow.auto.create.topics", "false")
         .option("includeHeaders", "true")
         .load()
         .where(f"`offset` >= {from_offset}")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from schemas.errors import SetupError
 from schemas.event import Message
 
-T = TypeVar("T", Consumer, Producer)
+T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0
 _NO_TIMESTAMP = 0
+_GONE_AFTER = 5.0
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def _quiet(error: KafkaError) -> None:
@@ -85,6 +89,30 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     finally:
         consumer.close()
+
+
+def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
+    """What the broker knows a topic by: a topic deleted and created anew has another. None where it can't be told.
+
+    SetupError KAFKA_UNREACHABLE when the broker says that there is no such topic.
+    """
+    servers = settings["bootstrap.servers"]
+    client = _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0})
+    end = time.monotonic() + _GONE_AFTER
+    while True:
+        try:
+            asked = client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
+            found = asked[topic].result(_TIMEOUT + 1).topic_id
+            return str(found) if found is not None and str(found) != _NO_ID else None
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None  # an old broker, no right to ask, or it is away for a moment
+            if time.monotonic() > end:
+                details = f"topic {topic!r}: {error.args[0].str()}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details) from error
+            time.sleep(0.5)  # a broker that has just started may not know its topics yet
+        except (TimeoutError, ValueError):
+            return None
 
 
 def _partitions(client: Consumer | Producer, topic: str, servers: str) -> list[int]:

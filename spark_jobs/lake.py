@@ -23,6 +23,8 @@ PROPERTIES: Mapping[str, str] = {
     "delta.enableTypeWidening": "true",
 }
 
+_OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
+
 
 def session(master: str | None, delta: bool, config: Mapping[str, str] | None = None) -> SparkSession:
     """A session, with Delta's jars and extension where a table is read or written.
@@ -70,11 +72,21 @@ def exists(spark: SparkSession, path: str) -> bool:
 def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
     """Appends rows; new columns and wider types widen the table. once: (application, number): a number at or below the
     table's newest of this application was appended already, and is not again.
+
+    SetupError STOPPED where the table has a column of a type that the rows' can't become.
     """
+    from pyspark.errors import AnalysisException
+
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
     if once is not None:
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
     if not exists(frame.sparkSession, path):
         for name, value in PROPERTIES.items():
             writer = writer.option(name, value)
-    writer.save(absolute(path))
+    try:
+        writer.save(absolute(path))
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith(_OTHER_TYPES):
+            details = f"its columns and those of the rows don't fit together: {' '.join(str(error).split())[:500]}"
+            raise SetupError("STOPPED", where=f"delta:{path}", details=details) from error
+        raise

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from schemas.ddl.show import type_text
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from schemas.event import DdlEvent
@@ -17,7 +18,7 @@ from schemas.publish.spark import EXACT
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.checkpoint import Checkpoint
-from spark_jobs.columns import arrow_schema
+from spark_jobs.columns import arrow_schema, unfit
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import of_events, steps_of, table_names
@@ -141,8 +142,13 @@ class Runner:
         from spark_jobs.api import in_view
 
         assert self._table is not None
-        read = work.read if work.read.view and work.read.view.table.columns else with_newest(work.read)
-        found = in_view(self._of_table(changes, [(0, self._table)], summary), read)
+        viewed = work.read.view is not None and bool(work.read.view.table.columns)
+        read = work.read if viewed else with_newest(work.read)
+        ours = self._of_table(changes, [(0, self._table)], summary)
+        if not viewed:  # else the workers looked at each value
+            assert read.view is not None
+            _all_fit(ours, read.view.table)
+        found = in_view(ours, read)
         return found, found.count()
 
     def _merged(self, changes: DataFrame, work: Work, summary: Summary) -> int:
@@ -263,6 +269,23 @@ class Runner:
             checkpoint.keep_watermarks(number, marks)
             checkpoint.forget("held", number - 2)
         return out.where(f"commit_ts is null or commit_ts <= {resolved}")
+
+
+def _all_fit(changes: DataFrame, table: Table) -> None:
+    """SetupError STOPPED where a row of another version has a value that a column of this one can't hold exactly."""
+    if (condition := unfit(table)) is None:
+        return
+    row = changes.withColumn("_unfit", F.expr(condition)).where("_unfit IS NOT NULL").first()
+    if row is None:
+        return
+    source, name = row["source"], row["_unfit"]
+    where = f"{source['topic']}/{source['partition']}/{source['offset']}"
+    column = table.by_name[name]
+    details = (
+        f"table {table.id}, column {name}: it is {type_text(column)} in the newest version, and this row's value does "
+        "not fit: its version's column was another. Leave --table out (each row by its own version), or use merge"
+    )
+    raise SetupError("STOPPED", where=where, details=details)
 
 
 def _outcome(pieces: DataFrame) -> Outcome:

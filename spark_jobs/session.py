@@ -73,7 +73,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 def spark_session(app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG) -> SparkSession:
     """The session for a job.
 
-    In: the application's name; a master (default `local[*]`; left to spark-submit under it); settings that win over
+    In: the application's name; a master (default `local[*,4]`; left to spark-submit under it); settings that win over
     ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
     all jars). `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
     Out: the active session if there is one, else a new one.
@@ -90,7 +90,8 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
         given = {**_submitted(), **({"spark.master": master} if master else {}), **config}
         builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **huge_methods(given)})
         return (builder.master(master) if master else builder).getOrCreate()
-    master = master or config.get("spark.master") or "local[*]"
+    # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
+    master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config)
     with _environment(_variables(local=_is_local(master))):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()

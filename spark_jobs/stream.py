@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
+_GRACE = 20.0
+_DEATHS = 4
+# Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
+_WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,19 @@ def run_stream(stream: Stream) -> int:
     about = {"command": stream.command, "source": stream.source, "out": stream.out}
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
+    _check_topic(stream, topic, checkpoint)
     spark = lake.session(stream.master, needs_delta(stream.out, stream.dead))
     running = _Running(stream, topic, spark, checkpoint)
     running.until_stopped()
     tell_summary(stream.command, running.total)
     return running.total.exit_code
+
+
+def _check_topic(stream: Stream, topic: str, checkpoint: Checkpoint) -> None:
+    """SetupError where the topic is gone, or was created anew: its offsets stand for other messages now."""
+    from spark_jobs.kafka import topic_id
+
+    checkpoint.same_topic(topic, topic_id(topic, stream.kafka.settings()))
 
 
 def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
@@ -112,19 +124,29 @@ class _Running:
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
-        pause = _PAUSE
+        pause, deaths = _PAUSE, 0
         with _stopped_by_signal(self._stop):
             while not self._stopping:
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._once()
+                if self._failed is not None:
+                    raise self._failed
+                if self._stopping:
+                    return
                 if error is None and self._stream.work.until_resolved and self._unresolved:
                     raise _no_watermark()
                 if error is None:
                     return
-                if self._failed is not None:
-                    raise self._failed
                 if _unreported(error) and self._batches > batches:
                     continue
+                if self._crashed is None:
+                    _check_topic(self._stream, self._topic, self._checkpoint)
+                if _worker_died(self._crashed or error):
+                    deaths = 1 if self._batches > batches else deaths + 1
+                    if deaths < _DEATHS:
+                        continue
+                    details = f"a worker died {deaths} times in a row (out of memory?): {_shortened(error)}"
+                    raise SetupError("STOPPED", where="a micro-batch", details=details)
                 if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
                 if not _passing(error):
@@ -150,14 +172,18 @@ class _Running:
 
     def _started(self) -> Any:
         stream = self._stream
+        settings = stream.kafka.settings()
+        if not settings.keys() & _WAITS.keys():
+            settings = {**_WAITS, **settings}
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**{f"kafka.{name}": value for name, value in stream.kafka.settings().items()})
+            .options(**{f"kafka.{name}": value for name, value in settings.items()})
             .option("subscribe", self._topic)
+            .option("kafka.allow.auto.create.topics", "false")  # a topic that was deleted stays deleted
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
-            .option("fetchOffset.numRetries", "5")
+            .option("fetchOffset.numRetries", "2")
             .option("fetchOffset.retryIntervalMs", "2000")
         )
         if stream.most is not None:
@@ -170,7 +196,10 @@ class _Running:
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
+        if self._stopping:
+            raise _Stopped
         try:
+            _check_topic(self._stream, self._topic, self._checkpoint)
             known = (
                 partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
             )
@@ -207,13 +236,23 @@ class _Running:
         self.total.merge(summary)
 
     def _stop(self) -> None:
-        self._stopping = True
+        """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
+
+        One that takes too long is cut off; it runs again at the next start.
+        """
+        self._stopping, end = True, time.monotonic() + _GRACE
         query = getattr(self, "_query", None)
-        if query is not None:
-            query.stop()
+        while query is not None and query.isActive:
+            if time.monotonic() > end or not query.status["isTriggerActive"]:
+                query.stop()
+            time.sleep(0.05)
 
     def _servers(self) -> str:
         return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+class _Stopped(Exception):
+    """The stream was told to stop: this micro-batch is left to the next start."""
 
 
 def _no_watermark() -> SetupError:
@@ -243,6 +282,11 @@ def _unreported(error: Exception) -> bool:
     well.
     """
     return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
+
+
+def _worker_died(error: Exception) -> bool:
+    """Whether a Python worker was killed, and (with a local master) Spark did not run its task again."""
+    return "Python worker exited unexpectedly" in str(error)
 
 
 def _passing(error: Exception) -> bool:

@@ -79,6 +79,10 @@ def spark(p: argparse.ArgumentParser) -> None:
         "--patience", default="10m", metavar="T", help="how long a stream waits for what is down: registry, Kafka (10m)"
     )
     p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
+    lineage(p)
+
+
+def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument("--lineage", metavar="URL", help="tell this service which topics, versions and subjects were used")
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 

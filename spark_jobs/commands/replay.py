@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from schemas.errors import ERRORS, SetupError
+from spark_jobs import lineage
 from spark_jobs.commands import grammar
 from spark_jobs.commands.sides import kafka_of
-from spark_jobs.endpoints import different_files, message_sink, source
+from spark_jobs.endpoints import KafkaClient, different_files, message_sink, source, topic_of
 from spark_jobs.progress import tell_lines, tracked
-from spark_jobs.replay import Choice, replay
+from spark_jobs.replay import Choice, Incoming, replay
 
 _EXAMPLES = """\
 examples
@@ -20,8 +23,8 @@ examples
   python -m spark_jobs replay --in out.jsonl.dead.jsonl --out again.jsonl
 
   `--out kafka:` sends each message to the topic and partition it came from; the job that reads that topic sees it
-  again. Headers `bridge.reason`, `.detail`, `.origin` go, `bridge.attempt` stays: a message that failed --max-attempts
-  times is left out and counted (exit code 1).
+  again. Headers `bridge.reason` and `.detail` go, `bridge.attempt` and `.origin` stay: of the letters of one message
+  only the last goes, and a message that failed --max-attempts times is left out and counted (exit code 1).
 
 exit codes
   0 done   1 done, and some failed too often   2 wrong usage, or something needed can't be reached
@@ -36,6 +39,7 @@ def add(commands: Any) -> None:
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
     p.add_argument("--max-attempts", type=int, default=3, metavar="N", help="failures after which it ends (3)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    grammar.lineage(p)
     grammar.kafka(p)
 
 
@@ -48,9 +52,24 @@ def run(args: argparse.Namespace) -> int:
     kafka = kafka_of(args)
     different_files({"--in": args.source, "--out": args.out})
     choice = Choice(frozenset(args.reason), _time(args.since), args.max_attempts)
-    done = replay(tracked(source(args.source, kafka), "replay"), choice, message_sink(args.out, kafka))
+    done = replay(_letters(args.source, kafka), choice, message_sink(args.out, kafka))
+    edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
+    lineage.tell(
+        args.lineage,
+        {"job": args.job or "replay", "command": "replay", "from": "dead-letter", "to": "message",
+         "source": args.source, "target": args.out, "tables": edges, "messages": done.read, "written": done.sent,
+         "failed": done.tired + done.unread},
+    )  # fmt: skip
     tell_lines("replay", done.lines())
     return done.exit_code
+
+
+def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
+    """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
+    if topic_of(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
+        kept = list(source(place, kafka))
+        return lambda: kept
+    return lambda: tracked(source(place, kafka), "replay")
 
 
 def _time(text: str | None) -> int | None:

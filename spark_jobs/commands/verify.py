@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.plain import json_line
+from spark_jobs import lineage
 from spark_jobs.codec import PLAIN
 from spark_jobs.commands import grammar
 from spark_jobs.commands.sides import kafka_of, read_side
@@ -44,6 +45,7 @@ def add(commands: Any) -> None:
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the format of --against (JSON)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--format-out", choices=("text", "json"), default="text", help="form of the report (text)")
+    grammar.lineage(p)
     p.add_argument("--most", type=int, default=1000, metavar="N", help="differences listed at most (1000)")
 
 
@@ -63,6 +65,12 @@ def run(args: argparse.Namespace) -> int:
         One(_incoming(args.to, args.against, kafka), second, "against"),
         Report(most=args.most),
     )
+    lineage.tell(
+        args.lineage,
+        {"job": args.job or "verify", "command": "verify", "from": args.format, "to": args.to, "source": args.source,
+         "target": args.against, "tables": lineage.tables_of(report.used), "messages": report.messages, "written": 0,
+         "failed": report.kinds.total()},
+    )  # fmt: skip
     if args.format_out == "json":
         print(json_line(report.as_json()))
     else:

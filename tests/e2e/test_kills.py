@@ -1,6 +1,8 @@
-"""The driver of a stream is killed (SIGKILL) at random moments; afterwards the sink holds every row once.
+"""The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
-Three rounds here; `make soak` (BRIDGE_SOAK=1) runs twenty, into a Delta table and into Kafka as well.
+Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
+point. Three kills here; `make soak` (BRIDGE_SOAK=1) kills twenty times (BRIDGE_KILLS=… for another number, and no more
+after BRIDGE_KILLS_MINUTES=…).
 """
 
 from __future__ import annotations
@@ -8,98 +10,147 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.kafka import TopicWriter, read_topic
-from spark_jobs.messages import LineWriter
-from tests.support.golden import ROOT, Golden
+from schemas.event import Message
+from spark_jobs.messages import LineWriter, read_messages
+from tests.support.changes import POISON, Changes, change_of
+from tests.support.running import Job
+from tests.support.streams import lines, received, send
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.support.kafka import Kafka
 
-AVRO = Golden("avro", "bulk.ext1")
 SOAK = bool(os.environ.get("BRIDGE_SOAK"))
-ROUNDS = 20 if SOAK else 3
-COPIES = 40 if SOAK else 4
-SINKS = ("folder", "delta", "kafka") if SOAK else ("folder",)
+ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 3
+MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
+LOT, AGAIN = (60, 12) if SOAK else (30, 6)
+KINDS = ("folder", "delta", "kafka", "dedupe", "resolved", "merge")
+_MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
 
 
-def _command(kafka: Kafka, source: str, out: str, folder: Path) -> list[str]:
-    return [
-        sys.executable, "-m", "spark_jobs", "decode", "--format", "avro", "--schemas", str(AVRO.meta_file),
-        "--bootstrap-servers", kafka.bootstrap_servers, "--in", f"kafka:{source}", "--out", out, "--dead-letter",
-        str(folder / "dead"), "--stream", "--checkpoint", str(folder / "checkpoint"), "--trigger", "now",
-        "--max-per-batch", str(100 * COPIES // 4), "--master", "local[2]",
-    ]  # fmt: skip
+@dataclass
+class Streams:
+    """The streams, one of each kind, of one source; and how the kills met them."""
+
+    kafka: Kafka
+    folder: Path
+    source: str
+    targets: dict[str, str]
+    changes: Changes
+    kills: int = 0
+    midst: Counter[str] = field(default_factory=Counter)
+
+    def words(self, kind: str, trigger: str) -> list[str]:
+        out = f"kafka:{self.targets[kind]}" if kind in self.targets else str(self.folder / kind / "out")
+        return [
+            "merge" if kind == "merge" else "decode", "--format", "open", "--ddl", str(self.folder / "ddl.jsonl"),
+            "--bootstrap-servers", self.kafka.bootstrap_servers, "--in", f"kafka:{self.source}", "--out",
+            f"delta:{out}" if kind in ("delta", "merge") else out, "--dead-letter", str(self.folder / kind / "dead"),
+            "--stream", "--checkpoint", str(self.folder / kind / "checkpoint"), "--trigger", trigger,
+            "--max-per-batch", str(LOT // 2 if trigger != "now" else 4 * LOT), *_MORE.get(kind, []),
+        ]  # fmt: skip
+
+    def started(self, trigger: str) -> Job:
+        send(self.kafka, self.source, self.changes.lot(LOT))
+        plan = self.folder / "plan.json"
+        plan.write_text(json.dumps([self.words(kind, trigger) for kind in KINDS]))
+        return Job([str(plan)], self.folder, [sys.executable, "-m", "tests.support.many_jobs"])
+
+    def numbers(self, kind: str, what: str) -> set[int]:
+        """The micro-batches of a stream that have begun (`offsets`) or ended (`commits`)."""
+        found = (self.folder / kind / "checkpoint" / "spark" / what).glob("*")
+        return {int(p.name) for p in found if p.name.isdigit()}
+
+    def killed_once(self, chance: random.Random) -> None:
+        """A run that is killed: while it starts, or some time after a first micro-batch has begun."""
+        before = {kind: self.numbers(kind, "offsets") for kind in KINDS}
+        with self.started("1s") as job:
+            if self.kills == 0 or chance.random() < 0.9:
+                begun = partial(self._has_begun, before)
+                job.until(begun, "a micro-batch begins", 900)
+                time.sleep(chance.uniform(0, 12.0))
+            else:
+                time.sleep(chance.uniform(0, 15.0))
+            assert not job.ended, job.log[-3000:]
+        self.kills += 1
+        self.midst.update(k for k in KINDS if self.numbers(k, "offsets") - self.numbers(k, "commits"))
+
+    def _has_begun(self, before: dict[str, set[int]]) -> bool:
+        return any(self.numbers(kind, "offsets") - before[kind] for kind in KINDS)
+
+    def to_the_end(self) -> None:
+        with self.started("now") as job:
+            assert job.wait(3600 if SOAK else 800) == 0, job.log[-3000:]
+            assert job.log.count("\nended with 1: ") == len(KINDS)  # 1: the poison messages
 
 
-def _started(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """In a session of its own: the JVM and the workers die with the driver."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(command, env=env, cwd=folder, stderr=log, stdout=log, start_new_session=True)
+@pytest.fixture
+def streams(kafka: Kafka, tmp_path: Path) -> Streams:
+    changes = Changes(again=AGAIN, poison=2, seed=f"kills{ROUNDS}")
+    changes.ddl(tmp_path / "ddl.jsonl")
+    targets = {kind: kafka.create_topic() for kind in ("kafka", "dedupe")}
+    return Streams(kafka, tmp_path, kafka.create_topic(partitions=2), targets, changes)
 
 
-def _killed(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@pytest.mark.timeout(0 if SOAK else 1800)
+def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams, spark: SparkSession) -> None:
+    chance = random.Random(os.environ.get("BRIDGE_KILLS_SEED", f"{ROUNDS}"))
+    end = time.monotonic() + MINUTES * 60
+    while streams.kills < ROUNDS and time.monotonic() < end:
+        streams.killed_once(chance)
+    streams.to_the_end()
+    changes = streams.changes
+    print(f"\n{streams.kills} kills, {len(changes.made)} changes ({len(changes.sent)} with repeats)")
+    for kind in KINDS:
+        print(f"{kind}: {streams.midst[kind]} kills in a micro-batch, {len(streams.numbers(kind, 'commits'))} of these")
+        _poison_is_whole(streams.folder / kind / "dead", changes.poisoned)
+    assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
+    assert Counter(_rows(_written(streams, "kafka"))) == Counter(changes.sent)
+    assert Counter(_rows(_written(streams, "dedupe"))) == Counter(changes.made)
+    resolved = _rows(lines(streams.folder / "resolved" / "out"))
+    assert [row[0] for row in resolved] == sorted(row[0] for row in resolved)
+    assert Counter(resolved) == Counter(changes.sent)
+    delta, merged = (
+        spark.read.format("delta").load(str(streams.folder / kind / "out")).collect() for kind in ("delta", "merge")
+    )
+    assert Counter(_rows(row.asDict(recursive=True) for row in delta)) == Counter(changes.sent)
+    assert {row["id"]: str(row["total"]) for row in merged} == changes.table
+    assert len(merged) == len(changes.table)
 
 
-def _wait_for(process: subprocess.Popen[bytes], path: Path, seconds: float) -> None:
-    """Until the query has begun to write its checkpoint."""
-    end = time.monotonic() + seconds
-    while not path.exists() and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.05)
+def _poison_is_whole(folder: Path, count: int) -> None:
+    """Each poison message is in the dead letters once, byte for byte."""
+    letters = [m for p in folder.glob("*.jsonl") for m in read_messages(p) if isinstance(m, Message)]
+    assert {(m.key, m.value, m.headers[:2]) for m in letters} == {(POISON.key, POISON.value, POISON.headers)}
+    origins = Counter(dict(m.headers)["bridge.origin"] for m in letters)
+    assert set(origins.values()) == {1}
+    assert len(origins) == count
 
 
-@pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.timeout(0 if SOAK else 900)
-def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(kafka: Kafka, tmp_path: Path, sink: str) -> None:
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=1)
-    writer, sent = TopicWriter(source, {"bootstrap.servers": kafka.bootstrap_servers}), 0
-    for _ in range(COPIES):
-        for n, message in enumerate(m for m in AVRO.messages() if m.value is not None):
-            writer.write(replace(message, partition=n % 2))
-            sent += 1
-    writer.close()
-    out = {"folder": "out", "delta": f"delta:{tmp_path}/table", "kafka": f"kafka:{target}"}[sink]
-    command = _command(kafka, source, out, tmp_path)
-    chance = random.Random(f"{sink}{ROUNDS}")
-    for number in range(ROUNDS):
-        process = _started(command, tmp_path)
-        _wait_for(process, tmp_path / "checkpoint" / "spark" / "offsets" / "0", 90)
-        time.sleep(chance.uniform(0, 6.0 if number else 3.0))
-        if process.poll() is None:
-            _killed(process)
-    process = _started(command, tmp_path)
-    assert process.wait(1000 if SOAK else 500) == 0, (tmp_path / "log").read_text()[-3000:]
-    assert not (tmp_path / "dead").exists()
-    places = Counter(_places(kafka, sink, tmp_path, target))
-    assert set(places.values()) == {1}
-    assert len(places) == sent
+def _rows(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [change_of(line) for line in found if line["kind"] == "row"]
 
 
-def _places(kafka: Kafka, sink: str, folder: Path, target: str) -> list[Any]:
-    """Where in the source each row in the sink came from."""
-    if sink == "kafka":  # at least once: what came twice has one id
-        found = read_topic(target, {"bootstrap.servers": kafka.bootstrap_servers})
-        return list({dict(m.headers)["bridge.id"] for m in found})
-    if sink == "folder":
-        lines = [json.loads(x) for p in (folder / "out").glob("*.jsonl") for x in p.read_text().splitlines()]
-        return [(line["partition"], line["offset"]) for line in lines]
-    from spark_jobs.lake import session
-
-    rows = session("local[2]", True).read.format("delta").load(str(folder / "table")).select("source").collect()
-    return [(row["source"]["partition"], row["source"]["offset"]) for row in rows]
+def _written(streams: Streams, kind: str) -> Iterable[dict[str, Any]]:
+    """The lines in a topic, where what was written twice shows; each id once, and always the same line."""
+    by_id: dict[bytes | None, bytes | None] = {}
+    found = received(streams.kafka, streams.targets[kind])
+    for message in found:
+        assert by_id.setdefault(dict(message.headers)["bridge.id"], message.value) == message.value
+    print(f"{kind}: {len(found)} messages in the topic, {len(by_id)} ids")
+    return [json.loads(value or b"") for value in by_id.values()]
 
 
 def test_a_file_of_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def answer(status: int, body: Any, **headers: str) -> Answer:
 
 
 @contextmanager
-def serving(respond: Respond) -> Iterator[Server]:
-    """A server on a free port that answers by `respond(method, path, body)`."""
+def serving(respond: Respond, port: int = 0) -> Iterator[Server]:
+    """A server on a port (0: a free one) that answers by `respond(method, path, body)`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
@@ -58,7 +58,7 @@ def serving(respond: Respond) -> Iterator[Server]:
         def log_message(self, format: str, *args: Any) -> None:
             """Not on stderr."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as http:
         server = Server(http.server_address[1])
         thread = threading.Thread(target=http.serve_forever, args=(0.01,))
         thread.start()

@@ -57,6 +57,14 @@ def test_attempts_are_counted_and_told_once() -> None:
         assert len(message.headers) == 5
 
 
+def test_the_origin_of_a_replayed_message_is_its_first() -> None:
+    first = dead_letter(ERROR, Message(b"k", b"v", "t", 0, 3))
+    told = tuple(h for h in first.headers if h[0] in (ATTEMPT, ORIGIN))
+    assert dict(dead_letter(ERROR, Message(b"k", b"v", "t", 1, 99, headers=told)).headers)[ORIGIN] == b"t/0/3"
+    foreign = Message(b"k", b"v", "t", 1, 99, headers=((ORIGIN, b"somebody's own"),))
+    assert dict(dead_letter(ERROR, foreign).headers)[ORIGIN] == b"t/1/99"
+
+
 @pytest.mark.parametrize("attempt", [b"", b"x", b"-1", b"9" * 50, b"\xff", None])
 def test_an_attempt_of_somebody_else(attempt: bytes | None) -> None:
     made = dead_letter(ERROR, Message(None, b"", headers=((ATTEMPT, attempt),)))

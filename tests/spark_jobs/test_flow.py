@@ -159,11 +159,36 @@ def test_replay_sends_the_original_and_ends(capsys: pytest.CaptureFixture[str]) 
             assert (again.key, again.value, again.topic, again.partition, again.offset) == (
                 BAD.key, BAD.value, "t", 0, 99,
             )  # fmt: skip
-            assert again.headers == (("x", b"\x00\xff"), ("bridge.attempt", str(attempt).encode()))
+            assert again.headers == (
+                ("x", b"\x00\xff"), ("bridge.origin", b"t/0/99"), ("bridge.attempt", str(attempt).encode())
+            )  # fmt: skip
     assert found("again.jsonl") == []
-    assert "failed too often 1" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "failed too often 1" in err
+    assert "TOO_MANY_ATTEMPTS: t/0/99 failed 3 times (--max-attempts 3), the last time by NOT_FRAMED" in err
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "TRUNCATED"]) == 0
     assert "other reason NOT_FRAMED 1" in capsys.readouterr().err
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "NO_SUCH"]) == 2
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--since", "2026-11-21T00:00:00Z"]) == 0
     assert "older, or without a time 1" in capsys.readouterr().err
+
+
+def test_replay_sends_the_last_letter_of_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """A place that keeps all letters, as a topic does: one that failed again is not sent for its first failure too."""
+
+    def letter(attempt: int, value: bytes = b"v", origin: bytes = b"t/0/7", reason: bytes = b"MALFORMED") -> Message:
+        told = (("bridge.reason", reason), ("bridge.origin", origin), ("bridge.attempt", str(attempt).encode()))
+        return Message(b"k", value, "dead", 0, attempt, None, told)
+
+    nowhere = letter(1, origin=b"-/-/-")
+    again = [letter(1), letter(2), letter(1), letter(2, reason=b"TRUNCATED"), letter(1, b"other"), nowhere, nowhere]
+    assert main(["replay", "--in", written(again, "d.jsonl"), "--out", "again.jsonl"]) == 0
+    assert [(dict(m.headers)["bridge.attempt"], m.value, m.topic, m.offset) for m in found("again.jsonl")] == [
+        (b"2", b"v", "t", 7), (b"1", b"other", "t", 7), (b"1", b"v", None, None), (b"1", b"v", None, None),
+    ]  # fmt: skip
+    err = capsys.readouterr().err
+    assert "replay: left out, it failed again since (a later letter is here) 2\n" in err
+    assert "replay: left out, the same letter again 1\n" in err
+    assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--max-attempts", "2"]) == 1
+    assert "failed too often 2" in capsys.readouterr().err
+    assert {m.value for m in found("again.jsonl") if m.topic} == {b"other"}

@@ -1,0 +1,251 @@
+"""Kafka and the registry go away while a job runs: it goes on where it was, or ends with exit code 2 and can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from confluent_kafka import KafkaException
+
+from spark_jobs.cli import main
+from spark_jobs.kafka import read_topic
+from tests.spark_jobs.registries import Answer, Server, answer, golden_registry, serving
+from tests.support.changes import Changes, change_of
+from tests.support.cluster import busy_worker
+from tests.support.golden import Golden
+from tests.support.running import until
+from tests.support.streams import lines, received, run_while, send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Kafka
+
+AVRO = Golden("avro", "evolution.ext1")
+CRASH = bool(os.environ.get("BRIDGE_SOAK"))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Kafka, spark: SparkSession) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
+    yield
+    spark.catalog.clearCache()
+
+
+def stream(source: str, out: str, *more: str, trigger: str = "200ms") -> list[str]:
+    Changes().ddl(Path("ddl.jsonl"))
+    return ["decode", "--format", "open", "--ddl", "ddl.jsonl", "--in", f"kafka:{source}", "--out", out, "--stream",
+            "--checkpoint", "checkpoint", "--trigger", trigger, "--dead-letter", "dead", *more]  # fmt: skip
+
+
+def restarted(kafka: Kafka) -> None:
+    kafka.down(crash=CRASH)
+    kafka.up()
+
+
+def test_a_broker_restarts_under_a_stream(kafka: Kafka, spark: SparkSession) -> None:
+    """The topic read and the topic written are both on it."""
+    source, target = kafka.create_topic(partitions=2), kafka.create_topic()
+    changes = Changes(poison=1)
+
+    def trouble() -> None:
+        for number in range(1, 3):
+            send(kafka, source, changes.lot(20))
+            until(partial(_holds, kafka, target, 22 * number), "a lot is written")
+            restarted(kafka)
+        send(kafka, source, changes.lot(20))  # and two watermarks: 22 messages a lot
+        until(partial(_holds, kafka, target, 66), "the last lot is written")
+
+    assert run_while(stream(source, f"kafka:{target}"), trouble) == 1
+    assert main(stream(source, f"kafka:{target}", trigger="now")) == 0  # nothing was left: it ended after a batch
+    by_id = {dict(m.headers)["bridge.id"]: m.value for m in received(kafka, target)}
+    found = [json.loads(value or b"") for value in by_id.values()]
+    assert Counter(change_of(x) for x in found if x["kind"] == "row") == Counter(changes.made)
+    assert len(by_id) == 66
+    assert sum(len(p.read_text().splitlines()) for p in Path("dead").iterdir()) == 3
+
+
+def _holds(kafka: Kafka, topic: str, count: int) -> bool:
+    return len({dict(m.headers)["bridge.id"] for m in received(kafka, topic)}) >= count
+
+
+def test_a_broker_restarts_under_a_batch(kafka: Kafka, spark: SparkSession) -> None:
+    """In this process, between two partitions; and in Spark, while its tasks run."""
+    source = kafka.create_topic(partitions=3)
+    changes = Changes(partitions=3)
+    send(kafka, source, changes.lot(600))
+    incoming = read_topic(source, {"bootstrap.servers": kafka.bootstrap_servers})
+    found = [next(incoming)]
+    restarted(kafka)
+    found += incoming
+    assert [(m.partition, m.offset) for m in found] == sorted((m.partition, m.offset) for m in received(kafka, source))
+    assert len(found) == 603
+
+    words = ["decode", "--format", "open", "--ddl", str(changes.ddl(Path("ddl.jsonl"))), "--in", f"kafka:{source}"]
+    began = threading.Event()
+
+    def trouble() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        until(lambda: tracker.getActiveStageIds() or began.is_set(), "the job begins")
+        restarted(kafka)
+
+    thread = threading.Thread(target=trouble)
+    thread.start()
+    try:
+        assert main([*words, "--spark", "--out", "rows.jsonl"]) == 0
+    finally:
+        began.set()
+        thread.join()
+    assert main([*words, "--out", "truth.jsonl"]) == 0
+    assert Path("rows.jsonl").read_bytes() == Path("truth.jsonl").read_bytes()
+
+
+def test_a_topic_is_deleted_in_mid_stream(
+    kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clear end. Nor does the stream take another topic of that name for the one whose offsets it knows."""
+    source = kafka.create_topic(partitions=2)
+    changes = Changes()
+
+    def delete() -> None:
+        send(kafka, source, changes.lot(10))
+        until(lambda: len(lines("out")) == 12, "the rows are written")
+        admin = kafka.admin
+        admin.delete_topics([source])[source].result(30)
+        assert ended.wait(300)
+
+    def run(argv: list[str]) -> int:
+        try:
+            return main(argv)
+        finally:
+            ended.set()
+
+    ended = threading.Event()
+    argv = stream(source, "out", "--patience", "20s")
+    assert run_while(argv, delete, run) == 2
+    assert source in capsys.readouterr().err
+    offsets = sorted(Path("checkpoint/spark/commits").glob("[0-9]*"))
+    assert main(argv) == 2
+    assert source in capsys.readouterr().err
+    with suppress(KafkaException):  # a client may have made it anew
+        admin = kafka.admin
+        admin.delete_topics([source])[source].result(30)
+    kafka.create_topic(source, 2)
+    send(kafka, source, Changes(seed="other").lot(40))
+    assert main([*argv[: argv.index("--trigger")], "--trigger", "now"]) == 2
+    assert "is another topic" in capsys.readouterr().err
+    assert sorted(Path("checkpoint/spark/commits").glob("[0-9]*")) == offsets
+    assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
+
+
+class _Registry:
+    """A registry of golden schemas that can be taken off its port and come back to it."""
+
+    def __init__(self) -> None:
+        self._respond = golden_registry(AVRO)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.asked = threading.Event()
+        self.away = threading.Event()
+        self._stack = ExitStack()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def up(self) -> Server:
+        self.away.clear()
+        return self._stack.enter_context(serving(self._answer, self.port))
+
+    def down(self) -> None:
+        self.away.set()
+        self._stack.close()
+
+    def _answer(self, method: str, path: str, body: bytes) -> Answer:
+        if self.away.is_set() and path != "/":
+            self.asked.set()
+            return answer(503, {"error_code": 50301, "message": "away"})
+        return self._respond(method, path, body)
+
+
+@pytest.fixture
+def registry() -> Iterator[_Registry]:
+    found = _Registry()
+    yield found
+    found.down()
+
+
+def avro(source: str, registry: _Registry, *more: str) -> list[str]:
+    return ["decode", "--format", "avro", "--registry", registry.url, "--in", f"kafka:{source}", "--out", "out",
+            "--stream", "--checkpoint", "checkpoint", "--trigger", "now", *more]  # fmt: skip
+
+
+def sent(kafka: Kafka) -> tuple[str, list[Any]]:
+    messages = [m for m in AVRO.messages() if m.topic == "tidb_test_evo" and m.value is not None]
+    source = kafka.create_topic()
+    send(kafka, source, messages)
+    return source, messages
+
+
+def test_the_registry_is_not_there(kafka: Kafka, registry: _Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    """At the start: exit code 2 after --registry-wait, nothing begun."""
+    source, _ = sent(kafka)
+    assert main(avro(source, registry, "--registry-wait", "300ms")) == 2
+    err = capsys.readouterr().err
+    assert f"schema registry {registry.url} can't be reached" in err
+    assert "tried for 0.3 s" in err
+    assert not Path("out").exists()
+    assert not Path("checkpoint/spark").exists()
+
+
+def test_the_registry_goes_and_comes_back_in_mid_stream(
+    kafka: Kafka, registry: _Registry, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is asked until it answers. With little patience: exit 2, no offset committed, and the next run goes on."""
+    source, messages = sent(kafka)
+    registry.up()
+    registry.away.set()
+    assert main(avro(source, registry, "--patience", "1s")) == 2
+    assert "REGISTRY_UNREACHABLE" in capsys.readouterr().err
+    assert list(Path("checkpoint/spark/commits").glob("[0-9]*")) == []
+    assert lines("out") == []
+    registry.asked.clear()
+
+    def trouble() -> None:
+        assert registry.asked.wait(120)  # a micro-batch waits for an answer
+        registry.down()
+        registry.up()
+        until(lambda: len(lines("out")) >= len(messages), "all rows are written")
+
+    argv = avro(source, registry)
+    assert run_while([*argv[: argv.index("--trigger")], "--trigger", "200ms"], trouble) == 0
+    assert sorted(x["offset"] for x in lines("out")) == list(range(len(messages)))
+    assert {x["kind"] for x in lines("out")} == {"row"}
+
+
+def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again."""
+    source, changes, seen = kafka.create_topic(partitions=2), Changes(poison=3), dict[int, float]()
+    send(kafka, source, changes.lot(4000))
+
+    def kill() -> None:
+        found = until(lambda: busy_worker(psutil.Process(), seen), "a worker computes")
+        assert found is not None
+        found.kill()
+        until(lambda: lines("out"), "the rows are written")
+
+    assert run_while(stream(source, "out"), kill) == 1
+    assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
+    assert "decode: messages in 4005\n" in capsys.readouterr().err

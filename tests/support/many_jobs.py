@@ -1,0 +1,46 @@
+"""`python -m tests.support.many_jobs FILE`: several command lines in one process, on one Spark: one kill ends them all.
+
+FILE: a JSON list of lists of words. Each runs in a thread of its own. Exit code: 0, or the first that is no 0 and no 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs import lake
+from spark_jobs.cli import main
+from spark_jobs.session import _JVM_OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# It lives for seconds: less time for compilers, and for tasks over nothing.
+_SHORT = {
+    "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
+    "spark.databricks.delta.snapshotPartitions": "1", "spark.databricks.delta.stats.collect": "false",
+    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
+}  # fmt: skip
+
+
+def run(spark: SparkSession, words: list[str]) -> int:
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.SparkSession.setActiveSession(spark._jsparkSession)  # of this thread
+    code = main(words)
+    print(f"ended with {code}: {' '.join(words)}", file=sys.stderr, flush=True)
+    return code
+
+
+def together(jobs: list[list[str]]) -> int:
+    spark = lake.session("local[2]", True, _SHORT)
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        codes = [one.result() for one in [pool.submit(run, spark, words) for words in jobs]]
+    return next((code for code in codes if code > 1), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(together(json.loads(Path(sys.argv[1]).read_text())))

@@ -1,0 +1,70 @@
+"""Streams in this process: a script that makes trouble while one runs, and what is in its sink."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli import main
+from spark_jobs.kafka import TopicWriter, read_topic
+
+if TYPE_CHECKING:
+    from schemas.event import Message
+    from tests.support.kafka import Kafka
+
+
+def send(kafka: Kafka, topic: str, messages: list[Message]) -> None:
+    """Writes messages to a topic, each to its partition; returns when the broker has them."""
+    writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers})
+    for message in messages:
+        writer.write(message)
+    writer.close()
+
+
+def received(kafka: Kafka, topic: str) -> list[Message]:
+    return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers}))
+
+
+def lines(folder: str | Path) -> list[dict[str, Any]]:
+    """The lines of a stream's folder, in the order of its micro-batches."""
+    return list(_lines(Path(folder)))
+
+
+def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("*.jsonl")):
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def run_while(argv: list[str], script: Callable[[], None], command: Callable[[list[str]], int] = main) -> int:
+    """The exit code of a stream's command line; SIGTERM stops it when `script`, in another thread, has ended.
+
+    What the script raises is raised here.
+    """
+    failed: list[BaseException] = []
+    ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # of the moments when the stream does not listen
+
+    def run() -> None:
+        try:
+            script()
+        except BaseException as error:
+            failed.append(error)
+        while not ended.wait(0.5):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        code = command(argv)
+    finally:
+        ended.set()
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+    if failed:
+        raise failed[0]
+    return code
