@@ -25,6 +25,8 @@ from benchmarks import (
     sizes,
     spark_avro,
     spark_formats,
+    spark_kafka,
+    spark_scale,
     spark_transcode,
 )
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
@@ -54,6 +56,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "Spark: Debezium JSON to TiCDC Avro, beside from_json and to_avro",
         spark_transcode.debezium_avro,
     ),
+    Benchmark(
+        "spark-kafka",
+        "Spark: Kafka to Avro to Kafka on a real broker, beside a job that only copies",
+        spark_kafka.run,
+    ),
+    Benchmark("spark-scale", "Spark: 10 times the rows, 50 schema ids, 200 tables in a topic", spark_scale.run),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),
