@@ -43,9 +43,9 @@ def frame_of(spark: SparkSession, sources: Sequence[Source], rows: int, distinct
 def _mixed(sources: Sequence[Source], distinct: int) -> Iterable[Message]:
     """Row n is of table n modulo their number."""
     count = len(sources)
+    turns = [made.messages(source, range(n, distinct, count)) for n, source in enumerate(sources)]
     for number in range(distinct):
-        found = next(iter(made.messages(sources[number % count], range(number, number + 1)))).message
-        yield replace(found, topic=sources[0].topic)
+        yield replace(next(turns[number % count]).message, topic=sources[0].topic)
 
 
 def _write(target: Path, messages: Iterable[Message], rows: int, distinct: int) -> None:

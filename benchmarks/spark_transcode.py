@@ -137,8 +137,6 @@ def fastavro_debezium(frame: DataFrame, source: Source) -> DataFrame:
     """The whole envelope by fastavro and orjson in mapInArrow: key, value, topic, partition."""
     texts = {e.id: e.schema for e in source.schemas.all() if isinstance(e.id, int)}
     convert = {c.name: _DEBEZIUM[c.type.kind] for v in source.versions for c in v.columns if c.type.kind in _DEBEZIUM}
-    unsigned = {c.name for v in source.versions for c in v.columns if c.unsigned and c.type.bits == 64}
-    convert |= dict.fromkeys(unsigned, _unsigned)
     names = [c.name for c in source.versions[-1].columns]
     made_ = EnvelopeMaker(texts, convert, names, (source.id.db, source.id.table))
 
@@ -227,11 +225,7 @@ def _bits(data: bytes) -> str:
     return base64.b64encode(data[::-1]).decode()  # Debezium's order of bytes
 
 
-def _unsigned(number: int) -> int:
-    return number & 0xFFFF_FFFF_FFFF_FFFF
-
-
-# The wire's values as TiCDC's Debezium has them.
+# The wire's values as TiCDC's Debezium has them; BIGINT UNSIGNED stays the signed long that it is.
 _DEBEZIUM = {
     Kind.DATE: _days, Kind.DATETIME: _millis, Kind.TIMESTAMP: _zoned, Kind.BINARY: _base64, Kind.BIT: _bits,
     Kind.DECIMAL: float,

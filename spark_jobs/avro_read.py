@@ -134,10 +134,11 @@ class HeaderPlan:
             (~((F.length(header) == 5) & header.startswith(F.lit(b"\0"))), "NOT_FRAMED", "no Confluent header"),
             (~header.isin(*known), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
         )
-        told = F.struct(F.lit("MALFORMED").alias("code"), F.lit(detail).alias("detail"))
-        for condition, code, text in reversed(rules):
-            told = F.when(condition, F.struct(F.lit(code).alias("code"), F.lit(text).alias("detail"))).otherwise(told)
-        return F.struct(told["code"].alias("code"), told["detail"].alias("detail"), F.col("key"), F.col("value"))
+        code, told = F.lit("MALFORMED"), F.lit(detail)
+        for condition, name, text in reversed(rules):
+            code = F.when(condition, F.lit(name)).otherwise(code)
+            told = F.when(condition, F.lit(text)).otherwise(told)
+        return F.struct(code.alias("code"), told.alias("detail"), F.col("key"), F.col("value"))
 
     def _sound(self, shape: Shape, record: Column) -> Column:
         """Spark could read the record, and each value fits the type that it is given."""

@@ -66,7 +66,8 @@ class Shape:
             if nested:
                 made = [_row(made)]
                 count = len(writer.record.columns)
-                parts = [_row(document["fields"][:count]), *document["fields"][count:]]
+                own_fields = [{"name": f["name"], "type": _lean(f["type"])} for f in document["fields"]]
+                parts = [_row(own_fields[:count]), *own_fields[count:]]
                 document = {"type": "record", **head, "fields": parts}
             elif not everywhere:
                 made.append({"name": MARK, "type": "int", "default": 1})
@@ -174,6 +175,15 @@ def _columns_first(document: Mapping[str, Any], writer: WriterSchema) -> bool:
 def _row(fields: list[Any]) -> dict[str, Any]:
     """A field of a record of these fields: in Avro's binary form it is nothing but they."""
     return {"name": ROW, "type": {"type": "record", "name": ROW, "fields": fields}}
+
+
+def _lean(kind: Any) -> Any:
+    """A writer's type without what only people and Connect read: the plan's text has it again and again."""
+    if isinstance(kind, list):
+        return [_lean(k) for k in kind]
+    if isinstance(kind, dict) and kind["type"] == "record":
+        return {**kind, "fields": [{"name": f["name"], "type": _lean(f["type"])} for f in kind["fields"]]}
+    return _bare(kind) if isinstance(kind, dict) and kind["type"] in _SPARK else kind
 
 
 def _fields(own: Mapping[str, Any], wanted: list[str], types: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
