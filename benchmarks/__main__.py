@@ -157,7 +157,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [b.name for b in BENCHMARKS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}; spark: all spark-…"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and what each measures, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
     parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")
