@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LINEAR, _QUICK_LINEAR = (100_000, 1_000_000), (20_000, 200_000)
-_ROWS, _QUICK_ROWS = 200_000, 40_000
+_ROWS, _QUICK_ROWS = 500_000, 40_000
+_PYTHON_ROWS = 200_000  # what decodes in plain Python takes long
 _FEW_DISTINCT = 20_000  # rows of many columns take long to make
 _IDS, _TABLES = (2, 50), (1, 200)
 _TARGET_LINEAR, _TARGET_IDS, _TARGET_TABLES = 10 / 11, 1 / 1.3, 1 / 1.5
@@ -68,8 +69,9 @@ def _tables(spark: SparkSession, run: Run) -> Iterator[Figure]:
         cases = []
         for count in _TABLES:
             sources = tables(count)
-            frame = work(_input(spark, run, sources, _count(run)), sources[0])
-            cases.append(Case(f"{name}-{count}-tables", _count(run), frame))
+            rows = min(_count(run), _PYTHON_ROWS)
+            frame = work(_input(spark, run, sources, rows), sources[0])
+            cases.append(Case(f"{name}-{count}-tables", rows, frame))
         yield from _measured(run, cases, _TARGET_TABLES)
 
 
