@@ -6,7 +6,9 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +25,9 @@ from benchmarks import (
     sizes,
     spark_avro,
     spark_formats,
+    spark_kafka,
+    spark_scale,
+    spark_transcode,
 )
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
@@ -41,6 +46,22 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         Benchmark(f"spark-{name}", f"Spark: {name} to typed change events", partial(spark_formats.run, name))
         for name in ("craft", "open", "debezium")
     ),
+    Benchmark(
+        "spark-avro-debezium",
+        "Spark: TiCDC Avro to Debezium JSON, beside from_avro and to_json, and fastavro with orjson",
+        spark_transcode.avro_debezium,
+    ),
+    Benchmark(
+        "spark-debezium-avro",
+        "Spark: Debezium JSON to TiCDC Avro, beside from_json and to_avro",
+        spark_transcode.debezium_avro,
+    ),
+    Benchmark(
+        "spark-kafka",
+        "Spark: Kafka to Avro to Kafka on a real broker, beside a job that only copies",
+        spark_kafka.run,
+    ),
+    Benchmark("spark-scale", "Spark: 10 times the rows, 50 schema ids, 200 tables in a topic", spark_scale.run),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),
@@ -102,16 +123,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 figures.append(figure)
                 by_benchmark.setdefault(name, []).append(figure)
                 print(figure.line(), flush=True)
-        except RuntimeError as error:
-            print(f"error: {name}: {error}", file=sys.stderr)
+        except Exception as error:  # whatever it was, the others can still be measured
+            if not isinstance(error, RuntimeError):
+                traceback.print_exc()
+            print(f"error: {name}: {' '.join(str(error).split())[:2000]}", file=sys.stderr)
             by_benchmark.pop(name, None)
             failed = True
+            _end_spark()
         if asked.page and name in by_benchmark:
             page.write({name: by_benchmark[name]}, quick=asked.quick)
     if asked.json:
         text = json.dumps({"quick": asked.quick, "figures": [f.as_json() for f in figures]}, indent=1)
         asked.json.write_text(text + "\n", encoding="utf-8")
     return 1 if failed else 0
+
+
+def _end_spark() -> None:
+    """A session in which something failed may be of no use to the next benchmark."""
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            with suppress(Exception):
+                active.stop()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,7 +157,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [b.name for b in BENCHMARKS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which to run (default: all): {', '.join(names)}; spark: all spark-…"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and what each measures, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
     parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")

@@ -7,16 +7,13 @@ columns with one of nearly every type, also in two versions. Row n is always the
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
 from typing import Any
-from zlib import crc32
 
 from schemas import values, wire
 from schemas.event import Message, Op, RowChange, ms_to_tso
@@ -34,7 +31,6 @@ OPTIONS = Options.of({"enable_tidb_extension": True})
 DELETES, INSERTS = 0.05, 0.45  # the rest are updates
 PARTITIONS = 2
 _START = 1_767_225_600_000  # 2026-01-01, ms
-_PER_FILE_GROUP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,41 +164,6 @@ def kafka_schema() -> Any:
             ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
         ]  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-def write_parquet(source: Source, rows: int, folder: Path) -> Path:
-    """A folder with a Parquet file per partition, with the columns of Spark's Kafka source; kept if it is there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = kafka_schema()
-    target = folder / f"{source.name}-{rows}-{crc32(Path(__file__).read_bytes()):08x}"  # another generator, other rows
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    part = Path(mkdtemp(prefix=f".{target.name}.", dir=folder))
-    writers = [pq.ParquetWriter(part / f"partition-{n}.parquet", schema) for n in range(PARTITIONS)]
-    try:
-        for start in range(0, rows, _PER_FILE_GROUP * PARTITIONS):
-            made = [m.message for m in messages(source, range(start, min(rows, start + _PER_FILE_GROUP * PARTITIONS)))]
-            for number, writer in enumerate(writers):
-                writer.write_table(pa.Table.from_pylist([_record(m) for m in made if m.partition == number], schema))
-    finally:
-        for writer in writers:
-            writer.close()
-    try:
-        part.rename(target)
-    except OSError:  # another process was quicker
-        shutil.rmtree(part)
-    return target
-
-
-def _record(message: Message) -> dict[str, Any]:
-    micros = None if message.timestamp is None else message.timestamp * 1000
-    return {
-        "key": message.key, "value": message.value, "topic": message.topic, "partition": message.partition,
-        "offset": message.offset, "timestamp": micros,
-    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- values

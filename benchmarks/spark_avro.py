@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from io import BytesIO
-from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from benchmarks.cpu import Spent, Stopwatch
 from benchmarks.figures import Figure, Run
-from benchmarks.rows import PARTITIONS, Source, changes, write_parquet
+from benchmarks.rows import PARTITIONS, Source, changes
+from benchmarks.spark_cases import Case, figures, measure, ratio
+from benchmarks.spark_input import frame_of
 from schemas.event import Row
 from schemas.types import Kind
-from spark_jobs.cache import cache_dir
 from spark_jobs.columns import quoted, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-ROWS, QUICK_ROWS = 200_000, 50_000
-_ROUNDS, _QUICK_ROUNDS = 5, 3
-_WARM_UPS = 2  # the JVM compiles while it runs: the first rounds are slower
+ROWS, QUICK_ROWS = 500_000, 50_000
+_FEWER = 8  # what decodes in plain Python takes so many times fewer rows
 _SAMPLE = 40  # rows compared with the generator, of each case
 _TARGET_UDF, _TARGET_BARE = 10.0, 0.85
 
@@ -41,59 +38,27 @@ def run(source: Source, run: Run) -> Iterator[Figure]:
     cases = _cases(spark, source, rows, run.say)
     run.say("checking the results against the generator")
     _check(source, cases)
-    rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
-    for number in range(_WARM_UPS + rounds):
-        kind = "warm-up" if number < _WARM_UPS else f"round {number - _WARM_UPS + 1} of {rounds}"
-        for case in cases.values():
-            spent = _spend(case.frame)
-            run.say(f"{kind}: {case.name} {case.rows / spent.wall:,.0f} rows/s, {_micros(spent, case):.2f} µs CPU/row")
-            if number >= _WARM_UPS:
-                case.spent.append(spent)
-    yield from _figures(source, cases)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A way to read or decode the messages, and what its runs took. frame: lazy, run anew each time."""
-
-    name: str
-    rows: int
-    frame: DataFrame
-    spent: list[Spent] = field(default_factory=list)
-
-    @property
-    def micros(self) -> float:
-        """CPU per row, the median of the runs."""
-        return median(_micros(s, self) for s in self.spent)
-
-    @property
-    def rate(self) -> float:
-        """Rows a second, the median of the runs."""
-        return median(self.rows / s.wall for s in self.spent)
-
-
-def _micros(spent: Spent, case: Case) -> float:
-    return spent.cpu / case.rows * 1e6
-
-
-def _spend(frame: DataFrame) -> Spent:
-    """One run to the end: every column of every row is made, and thrown away."""
-    with Stopwatch() as watch:
-        frame.write.format("noop").mode("overwrite").save()
-    return watch.spent
+    measure(list(cases.values()), run)
+    prefix = f"spark-avro-{source.name}"
+    yield from figures(prefix, list(cases.values()))
+    header, exact = cases["header"], cases["exact"]
+    yield ratio(prefix, header, cases["from_avro"], _TARGET_BARE)
+    yield ratio(prefix, header, cases["fastavro-udf"], _TARGET_UDF)
+    for rival in ("from_avro", "fastavro-udf", "header"):
+        yield ratio(prefix, exact, cases[rival], None)
+    yield ratio(prefix, cases["generic"], cases["fastavro-udf"], None)
 
 
 # ---------------------------------------------------------------------------------------------- cases
 def _cases(spark: SparkSession, source: Source, rows: int, say: Callable[[str], None]) -> dict[str, Case]:
     from spark_jobs import decode
 
-    folder = cache_dir() / "benchmarks"
-
     def read(of: Source, count: int) -> DataFrame:
         say(f"input: {count:,} messages of {of.name}")
-        return spark.read.parquet(str(write_parquet(of, count, folder)))
+        return frame_of(spark, [of], count)
 
-    whole, one_id = read(source, rows), read(source.only_newest(), rows)
+    few = max(rows // _FEWER, _SAMPLE)
+    whole, part, one_id = read(source, rows), read(source, few), read(source.only_newest(), rows)
 
     def ours(messages: DataFrame, table: str | None, check: Literal["exact", "header"] = "exact") -> DataFrame:
         return decode(messages, format="avro", schemas=source.schemas, table=table, check=check)
@@ -102,8 +67,8 @@ def _cases(spark: SparkSession, source: Source, rows: int, say: Callable[[str], 
         Case("read", rows, whole),
         Case("header", rows, ours(whole, source.table, "header")),
         Case("exact", rows, ours(whole, source.table)),
-        Case("generic", rows, ours(whole, None)),
-        Case("fastavro-udf", rows, whole.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
+        Case("generic", few, ours(part, None)),
+        Case("fastavro-udf", few, part.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
         Case("from_avro", rows, one_id.select("*", bare_from_avro(source).alias("decoded"))),
     )
     return {case.name: case for case in cases}
@@ -227,27 +192,3 @@ def _equal(want: str | bytes | None, found: Any, kind: Kind) -> bool:
         return digits.pack(found) == digits.pack(float(want))
     difference = Decimal(want) - found
     return difference == 0 or (kind is Kind.INTEGER and difference == 1 << 64)
-
-
-# ---------------------------------------------------------------------------------------------- figures
-def _figures(source: Source, cases: Mapping[str, Case]) -> Iterator[Figure]:
-    read, udf, bare = cases["read"], cases["fastavro-udf"], cases["from_avro"]
-
-    def cpu(case: Case, rival: Case | None = None, target: float | None = None) -> Figure:
-        name = f"spark-avro-{source.name}.{case.name}.cpu" + (f"-vs-{rival.name}" if rival else "")
-        note = f"{case.rows} rows, median of {len(case.spent)}"
-        return Figure(name, case.micros, "us/row", "less", rival.micros if rival else None, target, note)
-
-    for case in cases.values():
-        rival = udf if case.name in ("header", "exact", "generic") else None
-        name = f"spark-avro-{source.name}.{case.name}.rate" + (f"-vs-{rival.name}" if rival else "")
-        note = f"{case.rows} rows, median of {len(case.spent)}"
-        yield Figure(name, case.rate, "rows/s", "more", rival.rate if rival else None, None, note)
-    for case in (read, udf, bare):
-        yield cpu(case)
-    yield cpu(cases["header"], udf, _TARGET_UDF)
-    yield cpu(cases["header"], bare, _TARGET_BARE)
-    yield cpu(cases["header"], read)
-    for case in (cases["exact"], cases["generic"]):
-        for rival in (udf, bare, read):
-            yield cpu(case, rival)

@@ -69,6 +69,7 @@ def figures(prefix: str, cases: Sequence[Case]) -> Iterator[Figure]:
 def ratio(prefix: str, case: Case, rival: Case, target: float | None) -> Figure:
     """CPU per row beside a rival's: the median of the rounds' ratios, as both fell on the same moments."""
     name = f"{prefix}.{case.name}.cpu-vs-{rival.name}"
-    found = median(theirs.cpu / ours.cpu for ours, theirs in zip(case.spent, rival.spent, strict=True))
+    fewer = case.rows / rival.rows
+    found = median(theirs.cpu * fewer / ours.cpu for ours, theirs in zip(case.spent, rival.spent, strict=True))
     note = f"{case.rows} rows, the median ratio of {len(case.spent)} rounds"
     return Figure(name, case.micros, "us/row", "less", case.micros * found, target, note)

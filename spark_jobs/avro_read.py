@@ -14,19 +14,17 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from schemas.publish.avro import BEFORE
-from schemas.publish.spark import metadata_of
 from schemas.table import Column as TableColumn
 from schemas.table import Table
 from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema
-from spark_jobs.avro_shapes import COMMIT, OP, Shape, shapes
+from spark_jobs.avro_shapes import COMMIT, OP, ROW, Shape, shapes
 from spark_jobs.columns import python_value, spark_type, tidb_row
 from spark_jobs.plans import metric
 from spark_jobs.table_view import Missing, default_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
 
 _TWO_64 = Decimal(1 << 64)
 _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -64,37 +62,51 @@ class HeaderPlan:
         found = shapes(self.values, self.keys)
         data = F.coalesce("value", "key")
         cut = frame.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
-        read = cut.select(*_KAFKA, "_h", *(_read(s).alias(f"_f{s.number}") for s in found))
-        made = read.select(*_KAFKA, "_h", *(c.alias(name) for name, c in self._record(found)))
+        # A select for each step: what several columns of the next one use is then worked out once.
+        read = cut.select(*_KAFKA, "_h", self._id().alias("_id"), *(_read(s).alias(f"_f{s.number}") for s in found))
+        told = read.select(*_KAFKA, "_h", "_id", *(c.alias(name) for name, c in self._record(found)))
+        op = F.when(F.col("value").isNotNull(), F.col("_op")).otherwise(F.lit("d"))
+        made = told.select("*", self._ok().alias("_ok"), op.alias("_done"), op.eqNullSafe("d").alias("_gone"))
         kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
         return made.select(*(c.alias(name) for name, c in self._columns()), *kept)
 
-    def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
-        """What the record says, whichever shape it has; all of it NULL where it could not be read."""
+    def _id(self) -> Column:
+        """The schema id, by the header; NULL where it is not one of the table's."""
         from pyspark.sql import functions as F
 
-        kind = tidb_row(self.table, certain=False)
-        valued = F.col("value").isNotNull()
+        branches: Any = F
+        for writer in reversed((*self.keys, *self.values)):
+            branches = branches.when(F.col("_h") == F.lit(writer.header), F.lit(writer.entry.id))
+        found: Column = branches
+        return found
+
+    def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
+        """What the record says, whichever shape it has; all of it NULL where it could not be read."""
+
+        yield "_sound", _first(found, self._sound)
+        yield "_op", _first(found, lambda s, r: r[OP])
+        yield "_ts", _first(found, lambda s, r: r[COMMIT])
+        yield "_row", _first(found, self._row)
+        if any(s.has_before for s in found):
+            yield "_old", _first(found, self._old)
+
+    def _ok(self) -> Column:
+        """Whether Spark could read the record, its key is the table's, and op and commit_ts as TiCDC has them."""
+        from pyspark.sql import functions as F
+
         keyed = F.col("key").isNull()
         if self.keys:
             keyed = keyed | F.substring("key", 1, 5).isin(*[F.lit(w.header) for w in self.keys])
-        sound = _first(found, self._sound) & (~valued | keyed)
-        op, ts = _first(found, lambda s, r: r[OP]), _first(found, lambda s, r: r[COMMIT])
-        sound = sound & F.coalesce((ts >= 0) & op.isin("c", "u", "d"), (op.isNull() & F.coalesce(ts >= 0, F.lit(True))))
-        yield "_ok", F.coalesce(sound, F.lit(False))
-        yield "_op", F.when(valued, op).otherwise(F.lit("d"))
-        yield "_ts", ts
-        yield "_id", _first(found, lambda s, r: F.col(f"_f{s.number}._id"))
-        yield "_row", _first(found, lambda s, r: self._row(s, r)).cast(kind)
-        if any(s.has_before for s in found):
-            yield "_old", _first(found, lambda s, r: self._old(s, r)).cast(kind)
-        else:
-            yield "_old", F.lit(None).cast(kind)
+        op, ts = F.col("_op"), F.col("_ts")
+        told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & op.isin("c", "u", "d"))
+        return F.coalesce(F.col("_sound") & (F.col("value").isNull() | keyed) & told, F.lit(False))
 
     def _columns(self) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
 
-        ok, op, gone = F.col("_ok"), F.col("_op"), F.col("_op").eqNullSafe("d")
+        ok, op, gone = F.col("_ok"), F.col("_done"), F.col("_gone")
+        kind = tidb_row(self.table, certain=False)  # only metadata is added: such a cast costs nothing
+        old = F.col("_old") if any(w.record.before for w in self.values) else F.lit(None).cast(kind)
         none = F.array().cast("array<string>")
         names = F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else none
         yield "kind", F.when(ok, F.lit("row")).otherwise(F.lit("error"))
@@ -106,8 +118,8 @@ class HeaderPlan:
         yield "schema_id", F.when(ok, F.col("_id"))
         yield "table_version", F.lit(None).cast("bigint")
         yield "key", F.when(ok, names)
-        yield "before", F.when(ok & gone, F.col("_row")).when(ok & (op == "u"), F.col("_old"))
-        yield "after", F.when(ok & ~gone, F.col("_row"))
+        yield "before", F.when(ok & gone, F.col("_row")).when(ok & (op == "u"), old).cast(kind)
+        yield "after", F.when(ok & ~gone, F.col("_row")).cast(kind)
         yield "flags", F.when(ok, F.when(op.isNull(), F.array(F.lit("op_unknown"))).otherwise(none))
         yield "ddl_type", F.lit(None).cast("int")
         yield "query", F.lit(None).cast("string")
@@ -127,31 +139,46 @@ class HeaderPlan:
             (~((F.length(header) == 5) & header.startswith(F.lit(b"\0"))), "NOT_FRAMED", "no Confluent header"),
             (~header.isin(*known), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
         )
-        told = F.struct(F.lit("MALFORMED").alias("code"), F.lit(detail).alias("detail"))
-        for condition, code, text in reversed(rules):
-            told = F.when(condition, F.struct(F.lit(code).alias("code"), F.lit(text).alias("detail"))).otherwise(told)
-        return F.struct(told["code"].alias("code"), told["detail"].alias("detail"), F.col("key"), F.col("value"))
+        code, told = F.lit("MALFORMED"), F.lit(detail)
+        for condition, name, text in reversed(rules):
+            code = F.when(condition, F.lit(name)).otherwise(code)
+            told = F.when(condition, F.lit(text)).otherwise(told)
+        return F.struct(code.alias("code"), told.alias("detail"), F.col("key"), F.col("value"))
 
     def _sound(self, shape: Shape, record: Column) -> Column:
         """Spark could read the record, and each value fits the type that it is given."""
-        sound = record[shape.mark].isNotNull()
+        row = record[ROW] if shape.nested else record
+        sound = (row if shape.nested else row[shape.mark]).isNotNull()
         for column in self.table.columns:
             found = shape.columns.get(column.name)
             if found is not None and _doubtful(shape, found):
-                value = record[column.name]
+                value = row[column.name]
                 sound = sound & (value.isNull() | _typed(shape, value, found, spark_type(column)).isNotNull())
         return sound
 
     def _row(self, shape: Shape, record: Column) -> Column:
-        from pyspark.sql import functions as F
-
-        made = ((c, self._column(shape, c, record)) for c in self.table.columns)
-        return F.struct(*(column.alias(c.name, metadata=metadata_of(c, certain=False)) for c, column in made))
+        return self._cells(shape, record[ROW] if shape.nested else record)
 
     def _old(self, shape: Shape, record: Column) -> Column | None:
         from pyspark.sql import functions as F
 
-        return F.when(record[BEFORE].isNotNull(), self._row(shape, record[BEFORE])) if shape.has_before else None
+        if not shape.has_before:
+            return None
+        return F.when(record[BEFORE].isNotNull(), self._cells(shape, record[BEFORE]))
+
+    def _cells(self, shape: Shape, row: Column) -> Column:
+        """Struct of the newest version's columns: what Spark read, as it is, where that has all of them exactly."""
+        from pyspark.sql import functions as F
+
+        if shape.exact and all(self._preset(shape, c) is None for c in self.table.columns):
+            return row
+        return F.struct(*(self._column(shape, c, row).alias(c.name) for c in self.table.columns))
+
+    def _preset(self, shape: Shape, column: TableColumn) -> str | bytes | None:
+        """What records without this column get."""
+        if self.missing != "default" or not shape.lacking(column.name):
+            return None
+        return default_of(column, self.time_zone)
 
     def _column(self, shape: Shape, column: TableColumn, record: Column) -> Column:
         from pyspark.sql import functions as F
@@ -159,25 +186,23 @@ class HeaderPlan:
         kind = spark_type(column)
         found = shape.columns.get(column.name)
         value = F.lit(None).cast(kind) if found is None else _typed(shape, record[column.name], found, kind)
-        lacking = shape.lacking(column.name)
-        default = default_of(column, self.time_zone) if self.missing == "default" and lacking else None
+        default = self._preset(shape, column)
         if default is not None:
             preset = F.lit(python_value(column, default)).cast(kind)
-            lacks = F.col("value").isNotNull() & F.col(f"_f{shape.number}._id").isin(*lacking)
+            lacks = F.col("value").isNotNull() & F.col("_id").isin(*shape.lacking(column.name))
             value = F.when(lacks, preset).otherwise(value)
         return value
 
 
 def _read(shape: Shape) -> Column:
-    """CASE over the header → struct<_id, _r>: the schema id and the record as the shape's reader schemas have it."""
+    """CASE over the header → the record as the shape's reader schemas have it."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro import functions as avro
 
     branches: Any = F
-    for writer, reader in zip(shape.writers, shape.readers, strict=True):
-        record = avro.from_avro("_b", writer.readable, {"mode": "PERMISSIVE", "avroSchema": reader})
-        found = F.struct(F.lit(writer.entry.id).alias("_id"), record.alias("_r"))
-        branches = branches.when(F.col("_h") == F.lit(writer.header), found)
+    for writer, text, reader in zip(shape.writers, shape.texts_read, shape.readers, strict=True):
+        record = avro.from_avro("_b", text, {"mode": "PERMISSIVE", "avroSchema": reader})
+        branches = branches.when(F.col("_h") == F.lit(writer.header), record)
     read: Column = branches
     return read
 
@@ -186,7 +211,7 @@ def _first(found: tuple[Shape, ...], make: Callable[[Shape, Column], Column | No
     """What `make` says of the record, by the shape that has one; NULL where none has."""
     from pyspark.sql import functions as F
 
-    made = [(F.col(f"_f{s.number}"), make(s, F.col(f"_f{s.number}._r"))) for s in found]
+    made = [(F.col(f"_f{s.number}"), make(s, F.col(f"_f{s.number}"))) for s in found]
     told = [F.when(record.isNotNull(), column) for record, column in made if column is not None]
     return reduce(lambda rest, one: F.coalesce(one, rest), reversed(told[:-1]), told[-1])
 

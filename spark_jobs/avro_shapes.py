@@ -15,8 +15,9 @@ from schemas.publish.avro import BEFORE
 from schemas.table import Column
 from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema, once, spark_schema
+from spark_jobs.columns import MAX_SPARK_PRECISION, spark_type
 
-OP, COMMIT, MARK = "_tidb_op", "_tidb_commit_ts", "_bridge_read"
+OP, COMMIT, MARK, ROW = "_tidb_op", "_tidb_commit_ts", "_bridge_read", "_bridge_row"
 _EXTENSION = {OP: "string", COMMIT: "long"}
 _WIDER = {("int", "long"): "long", ("float", "double"): "double"}
 
@@ -25,21 +26,27 @@ _WIDER = {("int", "long"): "long", ("float", "double"): "double"}
 class Shape:
     """Schemas that are read into the same fields without changing a value.
 
-    readers: the schema each of `writers` is resolved to. mark: a field that is NULL only where Spark could not read
-    the record. columns: the newest version's columns that it has, as they are on the wire.
+    texts_read, readers: the schema that Spark gets for each of `writers`, and the one that it is resolved to.
+    nested: their columns stand in a record ROW of their own, whose bytes are the same; exact: Spark reads that record,
+    and an old row, as structs of the newest version's columns in their own types. mark: where it is not nested, a field
+    that is NULL only where Spark could not read the record. columns: the newest version's columns that it has, as they
+    are on the wire; texts: those of them that are BIGINT UNSIGNED as text.
     """
 
     number: int
     writers: tuple[WriterSchema, ...]
+    texts_read: tuple[str, ...]
     readers: tuple[str, ...]
+    nested: bool
+    exact: bool
     mark: str
     columns: Mapping[str, Column]
     texts: frozenset[str]
     has_before: bool
 
     @classmethod
-    def of(cls, number: int, writers: list[WriterSchema], wanted: tuple[str, ...]) -> Shape:
-        """writers: the newest value schema first. wanted: names of the newest version's columns, in order."""
+    def of(cls, number: int, writers: list[WriterSchema], wanted: Mapping[str, Column]) -> Shape:
+        """writers: the newest value schema first. wanted: the newest version's columns by name, in order."""
         described = [json.loads(w.entry.schema) for w in writers]
         own = [{f["name"]: f["type"] for f in d["fields"]} for d in described]
         types: dict[str, Any] = {}
@@ -51,19 +58,32 @@ class Shape:
         names = [name for name in wanted if name in types]
         everywhere = [n for n in (*names, OP) if all(isinstance(f.get(n, []), str | dict) for f in own)]
         has_before = any(BEFORE in fields for fields in own)
-        readers = []
-        for document, fields in zip(described, own, strict=True):
-            made = list(_fields(fields, [*names, *_EXTENSION], types))
+        nested = all(_columns_first(d, w) for d, w in zip(described, writers, strict=True))
+        readers, texts_read = [], []
+        for document, fields, writer in zip(described, own, writers, strict=True):
+            made = list(_fields(fields, names, types))
+            head = {k: document[k] for k in ("name", "namespace") if k in document}
+            if nested:
+                made = [_row(made)]
+                count = len(writer.record.columns)
+                own_fields = [{"name": f["name"], "type": _lean(f["type"])} for f in document["fields"]]
+                parts = [_row(own_fields[:count]), *own_fields[count:]]
+                document = {"type": "record", **head, "fields": parts}
+            elif not everywhere:
+                made.append({"name": MARK, "type": "int", "default": 1})
+            made += _fields(fields, [*_EXTENSION], types)
             if has_before:
                 made.append(_before(fields.get(BEFORE), names, types))
-            if not everywhere:
-                made.append({"name": MARK, "type": "int", "default": 1})
-            head = {k: document[k] for k in ("name", "namespace") if k in document}
             readers.append(spark_schema(json.dumps({"type": "record", **head, "fields": made})))
+            texts_read.append(spark_schema(json.dumps(document)))
         columns = {c.name: c for w in reversed(writers) for c in w.record.columns}
         shown = {name: columns[name] for name in names}
         texts = frozenset(n for n, c in shown.items() if c.type.kind is Kind.INTEGER and types[n] == "string")
-        return cls(number, tuple(writers), tuple(readers), (*everywhere, MARK)[0], shown, texts, has_before)
+        exact = nested and names == [*wanted] and all(_spark_type(types[n]) == spark_type(wanted[n]) for n in names)
+        return cls(
+            number, tuple(writers), tuple(texts_read), tuple(readers), nested, exact, (*everywhere, MARK)[0], shown,
+            texts, has_before,
+        )  # fmt: skip
 
     def lacking(self, name: str) -> list[Any]:
         """Ids of the value schemas without this column."""
@@ -84,7 +104,7 @@ def shapes(values: tuple[WriterSchema, ...], keys: tuple[WriterSchema, ...]) -> 
                 break
         else:
             groups.append([writer])
-    wanted = tuple(c.name for c in values[-1].record.columns)
+    wanted = {c.name: c for c in values[-1].record.columns}
     return tuple(Shape.of(n, group, wanted) for n, group in enumerate(groups))
 
 
@@ -130,6 +150,40 @@ def _bare(kind: Any) -> Any:
     if kind.get("logicalType") == "decimal":
         return {k: kind[k] for k in ("type", "logicalType", "precision", "scale") if k in kind}
     return kind["type"]
+
+
+# What from_avro makes of a type without null.
+_SPARK = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "string": "string",
+    "bytes": "binary",
+}  # fmt: skip
+
+
+def _spark_type(kind: Any) -> str | None:
+    if isinstance(kind, dict):
+        digits, scale = kind["precision"], kind.get("scale", 0)
+        return f"decimal({digits},{scale})" if digits <= MAX_SPARK_PRECISION else None
+    return _SPARK.get(kind)
+
+
+def _columns_first(document: Mapping[str, Any], writer: WriterSchema) -> bool:
+    """The fields of the columns come before all others."""
+    names = [c.name for c in writer.record.columns]
+    return [f["name"] for f in document["fields"][: len(names)]] == names
+
+
+def _row(fields: list[Any]) -> dict[str, Any]:
+    """A field of a record of these fields: in Avro's binary form it is nothing but they."""
+    return {"name": ROW, "type": {"type": "record", "name": ROW, "fields": fields}}
+
+
+def _lean(kind: Any) -> Any:
+    """A writer's type without what only people and Connect read: the plan's text has it again and again."""
+    if isinstance(kind, list):
+        return [_lean(k) for k in kind]
+    if isinstance(kind, dict) and kind["type"] == "record":
+        return {**kind, "fields": [{"name": f["name"], "type": _lean(f["type"])} for f in kind["fields"]]}
+    return _bare(kind) if isinstance(kind, dict) and kind["type"] in _SPARK else kind
 
 
 def _fields(own: Mapping[str, Any], wanted: list[str], types: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

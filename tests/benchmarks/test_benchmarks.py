@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import craft, json_formats, rows, sizes, spark_avro
+from benchmarks import craft, json_formats, rows, sizes, spark_avro, spark_cases, spark_transcode
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
@@ -69,14 +69,23 @@ def test_schema_ids() -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.name)
 def test_spark_avro(source: rows.Source, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path))
-    monkeypatch.setattr(spark_avro, "_WARM_UPS", 0)
-    monkeypatch.setattr(spark_avro, "_QUICK_ROUNDS", 1)
+    monkeypatch.setattr(spark_cases, "_WARM_UPS", 0)
+    monkeypatch.setattr(spark_cases, "_QUICK_ROUNDS", 1)
     said: list[str] = []
     figures = list(spark_avro.run(source, Run(True, 200, said.append)))
     assert len({f.name for f in figures}) == len(figures)
     assert {f.target for f in figures} == {None, 10.0, 0.85}
     assert all(f.value >= 0 for f in figures)
     assert any("round 1 of 1: header" in line for line in said)
+
+
+def test_spark_transcodes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours and the rivals' give the same rows: the run checks it."""
+    monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path))
+    monkeypatch.setattr(spark_cases, "_WARM_UPS", 0)
+    monkeypatch.setattr(spark_cases, "_QUICK_ROUNDS", 1)
+    for benchmark, targets in ((spark_transcode.avro_debezium, [0.8, 3.0]), (spark_transcode.debezium_avro, [1.2])):
+        assert [f.target for f in benchmark(Run(True, 400, lambda _: None)) if f.target] == targets
 
 
 def test_wrong_results_are_no_figures(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,207 @@
+"""Kafka → decode → Avro → Kafka on a real broker, beside a job that only copies, availableNow, two partitions.
+
+Ours reads TiCDC's Avro of `wide` (two schema ids) and writes Avro with DECIMALs as text: every record is decoded and
+written anew. The broker's own CPU is left out of both sides.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from benchmarks import rows as made
+from benchmarks.cpu import Spent, Stopwatch, tree_seconds
+from benchmarks.figures import Figure, Run
+from benchmarks.rows import PARTITIONS, Source
+from benchmarks.spark_input import frame_of
+from schemas.options import Options
+from schemas.publish import avro as publish
+from spark_jobs.codec import Side
+from spark_jobs.endpoints import KafkaClient
+from spark_jobs.flow import Work
+from spark_jobs.lookup import FileSchemas, Registered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.kafka import Kafka
+
+ROWS, QUICK_ROWS = 1_000_000, 100_000
+_ROUNDS, _QUICK_ROUNDS = 3, 2
+_WARM_UPS = 1
+_TARGET = 0.45
+_SAMPLE = 200
+_WRITTEN = {"enable_tidb_extension": True, "avro_decimal_handling_mode": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A way from one topic to another. run: reads topic `source`, writes `out`, keeps its checkpoint in a folder."""
+
+    name: str
+    run: Callable[[str, str, Path], None]
+    spent: list[Spent] = field(default_factory=list)
+
+
+def run(run: Run) -> Iterator[Figure]:
+    """The figures. RuntimeError where messages are missing, or are not those that went in."""
+    from spark_jobs.session import spark_session
+    from tests.support.kafka import Kafka
+
+    rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
+    spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
+    source = made.wide()
+    run.say(f"input: {rows:,} messages of {source.name}, and a broker")
+    frame = frame_of(spark, [source], rows)
+    schemas = _both(source)
+    folder = Path(mkdtemp(prefix="ticdc-bridge-"))
+    try:
+        with Kafka() as kafka:
+            topic = kafka.create_topic(partitions=PARTITIONS)
+            _fill(frame, kafka, topic)
+            jobs = [
+                _Job("passthrough", _passthrough(spark, kafka)),
+                _Job("stream", _stream(kafka, schemas)),
+                _Job("api", _api(spark, kafka, schemas)),
+            ]
+            _measure(run, jobs, kafka, topic, rows, folder, lambda out: _check(spark, kafka, out, rows, source))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    yield from _figures(jobs, rows)
+
+
+def _measure(
+    run: Run, jobs: list[_Job], kafka: Kafka, topic: str, rows: int, folder: Path, check: Callable[[str], None]
+) -> None:
+    rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
+    for number in range(_WARM_UPS + rounds):
+        kind = "warm-up" if number < _WARM_UPS else f"round {number - _WARM_UPS + 1} of {rounds}"
+        for job in jobs:
+            out = kafka.create_topic(partitions=PARTITIONS)
+            before = _broker_seconds(kafka)
+            with Stopwatch() as watch:
+                job.run(topic, out, folder / uuid.uuid4().hex)
+            spent = Spent(watch.spent.wall, watch.spent.cpu - (_broker_seconds(kafka) - before))
+            run.say(f"{kind}: {job.name} {rows / spent.wall:,.0f} rows/s, {spent.cpu / rows * 1e6:.2f} µs CPU/row")
+            if number < _WARM_UPS and job.name != "passthrough":
+                check(out)
+            if number >= _WARM_UPS:
+                job.spent.append(spent)
+            kafka.admin.delete_topics([out])[out].result(timeout=30)
+
+
+def _broker_seconds(kafka: Kafka) -> float:
+    assert kafka._process is not None
+    return tree_seconds(kafka._process.pid)
+
+
+def _figures(jobs: list[_Job], rows: int) -> Iterator[Figure]:
+    copy = jobs[0]
+    for job in jobs:
+        note = f"{rows} messages, median of {len(job.spent)}"
+        rate = median(rows / s.wall for s in job.spent)
+        yield Figure(f"spark-kafka.{job.name}.rate", rate, "rows/s", "more", None, None, note)
+        micros = median(s.cpu for s in job.spent) / rows * 1e6
+        if job is copy:
+            yield Figure(f"spark-kafka.{job.name}.cpu", micros, "us/row", "less", None, None, note)
+            continue
+        found = median(theirs.cpu / ours.cpu for ours, theirs in zip(job.spent, copy.spent, strict=True))
+        name = f"spark-kafka.{job.name}.cpu-vs-passthrough"
+        yield Figure(name, micros, "us/row", "less", micros * found, _TARGET, note)
+
+
+# ---------------------------------------------------------------------------------------------- jobs
+def _both(source: Source) -> FileSchemas:
+    """The schemas of the messages read (7 to 9), and of those written (107 to 109)."""
+    options, entries = Options.of(_WRITTEN), list(source.schemas.all())
+    key = publish.key_schema(source.versions[-1], options)
+    assert key is not None
+    entries.append(Registered("out-key", 1, 107, key))
+    for number, version in enumerate(source.versions):
+        entries.append(Registered("out-value", number + 1, 108 + number, publish.value_schema(version, options)))
+    return FileSchemas(entries)
+
+
+def _fill(frame: DataFrame, kafka: Kafka, topic: str) -> None:
+    writer = frame.select("key", "value", "partition").write.format("kafka").options(**_client(kafka))
+    writer.option("topic", topic).save()
+
+
+def _client(kafka: Kafka) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+
+
+def _reader(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
+    reader = spark.readStream.format("kafka").options(**_client(kafka)).option("subscribe", topic)
+    return reader.option("startingOffsets", "earliest").load()
+
+
+def _write(frame: DataFrame, kafka: Kafka, out: str, checkpoint: Path) -> None:
+    writer = frame.writeStream.format("kafka").options(**_client(kafka)).option("topic", out)
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+
+def _passthrough(spark: SparkSession, kafka: Kafka) -> Callable[[str, str, Path], None]:
+    def job(topic: str, out: str, checkpoint: Path) -> None:
+        _write(_reader(spark, kafka, topic).select("key", "value"), kafka, out, checkpoint)
+
+    return job
+
+
+def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
+    """`transcode --stream --trigger now`, in this process."""
+    from spark_jobs.stream import Stream, run_stream
+
+    read = Side("avro", schemas, Options.of({}, time_zone="UTC"), learn=True)
+    write = Side("avro", schemas, Options.of({**_WRITTEN, "time_zone": "UTC"}))
+
+    def job(topic: str, out: str, checkpoint: Path) -> None:
+        client = KafkaClient(kafka.bootstrap_servers)
+        dead = str(checkpoint.with_suffix(".dead"))
+        places = f"kafka:{topic}", f"kafka:{out}", dead, client, str(checkpoint)
+        code = run_stream(Stream("transcode", Work(read, write), *places, trigger=None))
+        if code:
+            raise RuntimeError(f"transcode ended with exit code {code}")
+
+    return job
+
+
+def _api(spark: SparkSession, kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
+    """transcode() between Spark's own source and sink."""
+    from spark_jobs import transcode
+
+    def job(topic: str, out: str, checkpoint: Path) -> None:
+        read = _reader(spark, kafka, topic)
+        found = transcode(read, from_format="avro", to_format="avro", schemas=schemas, options=_WRITTEN)
+        _write(found.where("error is null").select("key", "value"), kafka, out, checkpoint)
+
+    return job
+
+
+# ---------------------------------------------------------------------------------------------- checks
+def _check(spark: SparkSession, kafka: Kafka, out: str, rows: int, source: Source) -> None:
+    """As many messages as went in; the first of a partition decode to the generator's rows."""
+    from schemas import wire
+    from schemas.event import Message, RowChange
+    from schemas.wire.base import Context
+
+    reader = spark.read.format("kafka").options(**_client(kafka)).option("subscribe", out)
+    frame = reader.load()
+    count = frame.count()
+    if count != rows:
+        raise RuntimeError(f"{rows} messages went in, {count} came out")
+    context = Context(_both(source), None, Options.of({}, time_zone="UTC"))
+    decoder = wire.format_named("avro").decoder(context)
+    for message in frame.where(f"`offset` < {_SAMPLE // PARTITIONS}").collect():
+        for event in decoder.decode(Message(bytes(message["key"]), message["value"] and bytes(message["value"]))):
+            assert isinstance(event, RowChange)
+            number = int(str((event.after or event.before or {})["id"]))
+            (wanted,) = made.changes(source, range(number, number + 1))
+            if (event.op, event.after) != (wanted.op, wanted.after):
+                raise RuntimeError(f"{event} came out, {wanted} went in")
