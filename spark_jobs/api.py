@@ -7,12 +7,15 @@ headers: what Spark's Kafka source yields.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from schemas.claim_folder import ClaimFolder
 from schemas.errors import SetupError
 from schemas.options import Options
 from schemas.ports import TableSource
+from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.codec import Side, check_any_order
@@ -21,14 +24,14 @@ from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
-from spark_jobs.plans import metric
+from spark_jobs.plans import metric, without_skipped
+from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-Missing = Literal["null", "default"]
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
     "source", "error",
@@ -49,6 +52,11 @@ def decode(
     time_zone: str = "UTC",
     check: Literal["exact", "header"] = "exact",
     missing: Missing = "null",
+    types: Literal["exact", "typed"] = "exact",
+    time: Literal["text", "interval"] = "text",
+    on_lossy: OnLossy | None = None,
+    claim_checks: str | None = None,
+    options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> DataFrame:
     """Messages → change events (spark_jobs.columns.CHANGES).
 
@@ -60,23 +68,34 @@ def decode(
     check: with "header" Avro rows are checked as far as Spark does (id, and whether the fields can be read); "exact"
     gives the events of the in-process decoder.
     missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
+    types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and timestamp.
+    time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
+    on_lossy="flag" NULL and the flag `not_typed:<column>`.
+    on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
+    claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
+    options: of the format read, by TiCDC's or Debezium's names.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
+    chosen = {"check": (check, ("exact", "header")), "missing": (missing, ("null", "default")),
+              "types": (types, ("exact", "typed")), "time": (time, ("text", "interval")),
+              "on_lossy": (on_lossy, (None, "error", "flag"))}  # fmt: skip
+    for name, (given, known) in chosen.items():
+        if given not in known:
+            raise SetupError("USAGE", details=f"{name}={given!r}: choose {' or '.join(filter(None, known))}")
     side = Side(
         format_named(format).name,
         _schemas(format, registry, schemas),
-        Options.of({}, time_zone=time_zone, on_lossy="flag"),
+        Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", **options}),
         _tables(ddl, history),
+        _claims(claim_checks),
     )
-    if check not in ("exact", "header"):
-        raise SetupError("USAGE", details=f"check={check!r}: choose exact or header")
-    if missing not in ("null", "default"):
-        raise SetupError("USAGE", details=f"missing={missing!r}: choose null or default")
     check_any_order(side)
     frame = kafka_columns(messages)
-    if table is None:
-        return frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return _typed(frame, side, table_id(table), check, missing)
+    if table is not None:
+        return _typed(frame, side, table_id(table), check, (Types(types, time), missing, on_lossy or "error"))
+    if (types, time, missing) != ("exact", "text", "null"):
+        raise SetupError("USAGE", details="types=, time= and missing= go with table=")
+    return _decoded(frame, side)
 
 
 def transcode(
@@ -93,11 +112,14 @@ def transcode(
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
+    from_options: Mapping[str, Any] = _NO_OPTIONS,
+    claim_checks: str | None = None,
 ) -> DataFrame:
     """Messages → messages of another format (spark_jobs.columns.MESSAGES), ready for Spark's Kafka sink.
 
-    options: of the format written, by TiCDC's names. topic: where to write (default: the source's). A message that
-    can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter topic.
+    options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
+    the source's). claim_checks: as `decode`. A message that can't be decoded or written is itself with `error`: filter
+    on it, and send the rest to a dead letter topic.
     """
     format_named(to_format)
     read_schemas = _schemas(from_format, registry, schemas)
@@ -106,8 +128,9 @@ def transcode(
     read = Side(
         format_named(from_format).name,
         read_schemas,
-        Options.of({}, time_zone=time_zone),
+        Options.of({"time_zone": time_zone, **from_options}),
         _tables(ddl, history),
+        _claims(claim_checks),
     )
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
@@ -181,6 +204,10 @@ def _tables(ddl: str | TableSource | None, history: str | None) -> TableSource |
     return Definitions.read(Path(ddl)) if isinstance(ddl, str) else ddl
 
 
+def _claims(folder: str | None) -> ClaimFolder | None:
+    return None if folder is None else ClaimFolder.of(Path(folder))
+
+
 def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -> Schemas:
     if isinstance(schemas, str):
         return FileSchemas.read(Path(schemas))
@@ -194,21 +221,50 @@ def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -
     return HttpSchemas(registry).check()
 
 
-def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, missing: Missing) -> DataFrame:
-    from spark_jobs.avro_plan import AvroPlan
-    from spark_jobs.typed_plan import typed_decode
+Shown = tuple[Types, Missing, OnLossy]
 
+
+def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame:
+    from spark_jobs.avro_plan import AvroPlan
+    from spark_jobs.typed_plan import avro_decode, typed_decode
+    from spark_jobs.typed_view import typed_view
+
+    types, missing, on_lossy = shown
+    zone = _zone(side, types)
     if side.format == "avro" and side.tables is None:
         # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
         plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
-            return plan.decode(frame)
-    found = typed_decode(frame, side, id_, missing)
+            view = TableView(plan.table, types, missing, on_lossy)
+            if plan.exact:
+                made = avro_decode(plan.without_others(frame), side, view, plan.key)
+                if made is not None:
+                    return made
+            plan = replace(plan, side=replace(side, view=view))
+            return typed_view(plan.decode(frame, keep=types != EXACT), view, zone, certain=False)
+    found = typed_decode(frame, side, id_, missing, types, on_lossy)
     if found is not None:
         return found
-    table = _newest_table(side, id_)
-    events = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return typed_changes(events, table, tidb_row(table) if side.tables is not None else None)
+    view = TableView(_newest_table(side, id_), types, missing, on_lossy)
+    events = _decoded(frame, replace(side, view=view), f".{id_}")
+    certain = side.tables is not None
+    changes = typed_changes(events, view.table, tidb_row(view.table, certain=certain))
+    return typed_view(changes, view, zone, certain)
+
+
+def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
+    """By the in-process codec. name: of its metrics."""
+    made = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    return without_skipped(made, made["kind"], name)
+
+
+def _zone(side: Side, types: Types) -> str:
+    """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
+    given = side.options.time_zone
+    if side.format == "auto" and types != EXACT and given.upper() not in ("UTC", "Z"):
+        details = "types=typed with format auto: TIMESTAMP text has a zone for each format; name the format"
+        raise SetupError("USAGE", details=details)
+    return format_named(side.format).zone or given
 
 
 def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:

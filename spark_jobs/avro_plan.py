@@ -16,16 +16,27 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from schemas.publish.avro import BEFORE
+from schemas.publish.spark import metadata_of
 from schemas.table import Column as TableColumn
 from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.values import bit_size
 from schemas.wire.framing import frame
-from spark_jobs.avro_read import HeaderPlan, Missing
+from spark_jobs.avro_read import HeaderPlan
 from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
 from spark_jobs.codec import Side
-from spark_jobs.columns import CHANGES, MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type
+from spark_jobs.columns import (
+    CHANGES,
+    MAX_SPARK_PRECISION,
+    arrow_schema,
+    python_value,
+    row_type,
+    spark_type,
+    tidb_row,
+)
+from spark_jobs.lookup import HttpSchemas
 from spark_jobs.plans import metric, widens
+from spark_jobs.table_view import Missing, default_of
 from spark_jobs.workers import rescue, rescued_type
 
 if TYPE_CHECKING:
@@ -53,10 +64,17 @@ class AvroPlan:
         values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
         if not values or not _one_shape(values):
             return None
+        if isinstance(side.schemas, HttpSchemas):
+            side.schemas.know(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
         others = tuple({frame(e.id, b"") for e in entries if e.id not in ids})
         keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
         return cls(side, once(keys), once(values), others, exact, missing)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the newest key schema's columns."""
+        return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
 
     @property
     def table(self) -> Table:
@@ -64,20 +82,19 @@ class AvroPlan:
         record = self.values[-1].record
         return Table(record.id, record.columns)
 
-    def decode(self, frame_: DataFrame) -> DataFrame:
-        """Messages with Kafka's columns → change events with before and after as structs."""
+    def decode(self, frame_: DataFrame, keep: bool = False) -> DataFrame:
+        """Messages with Kafka's columns → change events with before and after as structs.
+
+        keep: with the message, as `_key` and `_value`.
+        """
         from pyspark.sql import functions as F
 
         if not self.exact:
-            return HeaderPlan(self.table, self.keys, self.values, self.others, self.missing).decode(frame_)
+            zone = self.side.options.time_zone
+            plan = HeaderPlan(self.table, self.keys, self.values, self.others, self.missing, zone)
+            return plan.decode(frame_, keep)
 
-        header = F.substring(F.coalesce("value", "key"), 1, 5)
-        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
-        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
-        counted = counted.observe(
-            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
-        )
-        read = counted.where(~F.col("_theirs")).select(
+        read = self.without_others(frame_).select(
             "*",
             *(_decoded("value", w).alias(f"_v{n}") for n, w in enumerate(self.values)),
             *(_decoded("key", w).alias(f"_k{n}") for n, w in enumerate(self.keys)),
@@ -89,7 +106,20 @@ class AvroPlan:
         counted = counted.observe(
             metric("late_tables", self.table.id), F.count(F.when(F.col("_late"), 1)).alias("rows")
         )
-        return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD))
+        kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
+        return counted.where(~F.col("_late")).select(*self._columns(_CODEC_TOLD), *kept)
+
+    def without_others(self, frame_: DataFrame) -> DataFrame:
+        """The messages without those of other tables, as far as their schema ids are known; these are counted."""
+        from pyspark.sql import functions as F
+
+        header = F.substring(F.coalesce("value", "key"), 1, 5)
+        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
+        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
+        counted = counted.observe(
+            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+        )
+        return counted.where(~F.col("_theirs")).drop("_theirs")
 
     def _told_by_the_codec(self) -> Column:
         """What the in-process decoder makes of a message that Spark's reader does not give back byte for byte."""
@@ -151,15 +181,17 @@ class AvroPlan:
             "table": F.lit(self.table.id.table),
             "schema_id": self._schema_id(),
             "table_version": F.lit(None).cast("bigint"),
-            "key": F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else F.array(),
+            "key": F.array(*[F.lit(name) for name in self.key]) if self.keys else F.array(),
             "before": self._before(row_op),
             "after": F.when(row_op != "d", self._row("value", lambda n: F.col(f"_v{n}"))),
             "flags": unknown.cast("array<string>"),
         }
         made |= {"ddl_type": F.lit(None).cast("int"), "query": F.lit(None).cast("string")}
         for name, column in made.items():
-            when = F.when(ok, column)
-            made[name] = when.otherwise(F.col(f"_told.{name}")) if name in told else when
+            when, rescued = F.when(ok, column), F.col(f"_told.{name}")
+            if name in ("before", "after"):
+                rescued = rescued.cast(tidb_row(self.table, certain=False))  # one type with the other branch
+            made[name] = when.otherwise(rescued) if name in told else when
         if "kind" not in told:
             made["kind"] = F.coalesce(made["kind"], F.lit("error"))
         made |= {
@@ -196,19 +228,27 @@ class AvroPlan:
         """The newest version's columns from whichever version the record has; NULL where that one lacks a column."""
         from pyspark.sql import functions as F
 
-        target, kind = self.table.columns, row_type(self.table)
+        target, kind = self.table.columns, tidb_row(self.table, certain=False)
         out = F.lit(None).cast(kind)
         for number, writer in enumerate(self.values if side == "value" else self.keys):
             have = {c.name: c for c in writer.record.columns}
             record = struct_of(number)
             columns = [
-                (_typed(record[c.name], have[c.name]) if c.name in have else F.lit(None))
+                (_typed(record[c.name], have[c.name]) if c.name in have else self._lacking(side, c))
                 .cast(spark_type(c))
-                .alias(c.name)
+                .alias(c.name, metadata=metadata_of(c, certain=False))
                 for c in target
             ]
             out = F.when(F.col(f"_{side[0]}{number}").isNotNull(), F.struct(*columns).cast(kind)).otherwise(out)
         return out
+
+    def _lacking(self, side: str, column: TableColumn) -> Column:
+        """What a row has for a column that its version lacks."""
+        from pyspark.sql import functions as F
+
+        wanted = self.missing == "default" and side == "value"
+        default = default_of(column, self.side.options.time_zone) if wanted else None
+        return F.lit(None if default is None else python_value(column, default))
 
 
 # What is taken from `_told` where Spark's own reading is not right.

@@ -11,21 +11,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from schemas.publish.avro import BEFORE
+from schemas.publish.spark import metadata_of
 from schemas.table import Column as TableColumn
 from schemas.table import Table
 from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, Shape, shapes
-from spark_jobs.columns import python_value, row_type, spark_type
+from spark_jobs.columns import python_value, spark_type, tidb_row
 from spark_jobs.plans import metric
+from spark_jobs.table_view import Missing, default_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Missing = Literal["null", "default"]
+
 _TWO_64 = Decimal(1 << 64)
 _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
 
@@ -34,7 +36,7 @@ _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
 class HeaderPlan:
     """Messages of one table → change events. missing: what a row has for a column that its version lacks.
 
-    others: headers of other tables' records, which are left out and counted.
+    others: headers of other tables' records, which are left out and counted. time_zone: of TIMESTAMP text.
     """
 
     table: Table
@@ -42,9 +44,13 @@ class HeaderPlan:
     values: tuple[WriterSchema, ...]
     others: tuple[bytes, ...]
     missing: Missing = "null"
+    time_zone: str = "UTC"
 
-    def decode(self, frame: DataFrame) -> DataFrame:
-        """Messages with Kafka's columns → change events (spark_jobs.columns.CHANGES, before and after as structs)."""
+    def decode(self, frame: DataFrame, keep: bool = False) -> DataFrame:
+        """Messages with Kafka's columns → change events (spark_jobs.columns.CHANGES, before and after as structs).
+
+        keep: with the message, as `_key` and `_value`.
+        """
         from pyspark.sql import functions as F
 
         if self.others:
@@ -60,13 +66,14 @@ class HeaderPlan:
         cut = frame.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
         read = cut.select(*_KAFKA, "_h", *(_read(s).alias(f"_f{s.number}") for s in found))
         made = read.select(*_KAFKA, "_h", *(c.alias(name) for name, c in self._record(found)))
-        return made.select(*(c.alias(name) for name, c in self._columns()))
+        kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
+        return made.select(*(c.alias(name) for name, c in self._columns()), *kept)
 
     def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
         """What the record says, whichever shape it has; all of it NULL where it could not be read."""
         from pyspark.sql import functions as F
 
-        kind = row_type(self.table)
+        kind = tidb_row(self.table, certain=False)
         valued = F.col("value").isNotNull()
         keyed = F.col("key").isNull()
         if self.keys:
@@ -138,7 +145,8 @@ class HeaderPlan:
     def _row(self, shape: Shape, record: Column) -> Column:
         from pyspark.sql import functions as F
 
-        return F.struct(*(self._column(shape, c, record).alias(c.name) for c in self.table.columns))
+        made = ((c, self._column(shape, c, record)) for c in self.table.columns)
+        return F.struct(*(column.alias(c.name, metadata=metadata_of(c, certain=False)) for c, column in made))
 
     def _old(self, shape: Shape, record: Column) -> Column | None:
         from pyspark.sql import functions as F
@@ -152,8 +160,9 @@ class HeaderPlan:
         found = shape.columns.get(column.name)
         value = F.lit(None).cast(kind) if found is None else _typed(shape, record[column.name], found, kind)
         lacking = shape.lacking(column.name)
-        if self.missing == "default" and lacking and column.default is not None and not column.default_is_expr:
-            preset = F.lit(python_value(column, column.default)).cast(kind)
+        default = default_of(column, self.time_zone) if self.missing == "default" and lacking else None
+        if default is not None:
+            preset = F.lit(python_value(column, default)).cast(kind)
             lacks = F.col("value").isNotNull() & F.col(f"_f{shape.number}._id").isin(*lacking)
             value = F.when(lacks, preset).otherwise(value)
         return value

@@ -20,6 +20,7 @@ from schemas.wire.base import BatchEncoder, Context, Decoder, Encoder
 from spark_jobs.lookup import Schemas
 from spark_jobs.subjects import Strategy, under
 from spark_jobs.summary import kind_of
+from spark_jobs.table_view import TableView, ViewDecoder
 
 PLAIN = "plain"
 """The format of change events as lines: what `encode` reads."""
@@ -30,7 +31,7 @@ class Side:
     """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
 
     verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
-    are registered under.
+    are registered under. view: one table's rows must fit its columns' Spark types.
     """
 
     format: str
@@ -41,12 +42,14 @@ class Side:
     verify_checksum: bool = False
     learn: bool = False
     strategy: Strategy = "topic"
+    view: TableView | None = None
 
     def context(self) -> Context:
         return Context(under(self.schemas, self.strategy), self.tables, self.options, self.claims)
 
     def decoder(self) -> Decoder:
-        return format_named(self.format).decoder(self.context())
+        made = format_named(self.format).decoder(self.context())
+        return ViewDecoder(made, self.view) if self.view else made
 
     def encoder(self) -> Encoder:
         return format_named(self.format).encoder(self.context())

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from schemas.ddl.show import type_text
-from schemas.publish.spark import MAX_SPARK_PRECISION, quoted, row_type, spark_type, struct
+from schemas.publish.spark import EXACT, MAX_SPARK_PRECISION, Types, quoted, row_type, spark_type, struct
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
 
@@ -95,16 +94,11 @@ _CONVERT: dict[Kind, Callable[[str, Column], str]] = {
 }
 
 
-def tidb_row(table: Table) -> StructType:
-    """`row_type` with each column's TiDB type as metadata: {"tidb_type": "decimal(12,2) unsigned"}."""
+def tidb_row(table: Table, types: Types = EXACT, certain: bool = True) -> StructType:
+    """`row_type` with each column's TiDB type as metadata (schemas.publish.spark.metadata_of)."""
     from pyspark.sql.types import StructType
 
-    made = struct(table)
-    for field in made["fields"]:
-        column = table.by_name[field["name"]]
-        if not column.vague:
-            field["metadata"] = {"tidb_type": type_text(column)}
-    return StructType.fromJson(made)
+    return StructType.fromJson(struct(table, types, certain))
 
 
 def arrow_schema(ddl: str) -> Any:

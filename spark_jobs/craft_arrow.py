@@ -86,7 +86,7 @@ def batch_of_typed(rows: TypedRows, columns: Sequence[Column]) -> Any:
     for bit, typed in ((2, rows.before), (1, rows.after)):
         absent = pa.array((rows.side & bit) == 0)
         fields = list(row_type(columns))
-        sides.append(pa.StructArray.from_arrays([_array(c) for c in typed], fields=fields, mask=absent))
+        sides.append(pa.StructArray.from_arrays([array_of_typed(c) for c in typed], fields=fields, mask=absent))
     ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
     arrays = [pa.array(rows.message), ops, pa.array(rows.commit_ts), pa.array(rows.partition)]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(rows.key_only), *sides], schema=batch_schema(columns))
@@ -125,7 +125,8 @@ def _validity(valid: Any) -> Any:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def _array(typed: TypedColumn) -> Any:
+def array_of_typed(typed: TypedColumn) -> Any:
+    """A typed column in the column's exact type."""
     return _ARRAYS[typed.form](typed)
 
 

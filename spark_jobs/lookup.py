@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,10 @@ class _Answers:
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
         self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Not which subjects have what: that changes, and is all that the registry has."""
+        return {**_Answers().__dict__, "by_id": self.by_id, "ids": self.ids}
+
 
 # By registry and credentials: what is unpickled into a Spark worker goes on with what earlier tasks there asked.
 _ANSWERS: dict[tuple[str, str], _Answers] = {}
@@ -145,6 +149,10 @@ class HttpSchemas(HttpJson):
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
             self._told_by.by_id[schema_id] = text
         return text
+
+    def know(self, entries: Iterable[Registered]) -> None:
+        """What `all` told: those that this is sent to need not ask for these ids."""
+        self._told_by.by_id.update({entry.id: entry.schema for entry in entries})
 
     def newest(self, subject: str) -> str | None:
         status, answer = self.call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import count
+from typing import TYPE_CHECKING
+
 from schemas.table import TableId
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SKIPPED = ("tombstone", "empty")
+"""Kinds of rows that workers give for a message without an event (spark_jobs.codec.Result.skipped)."""
+
+_numbers = count(1)
 
 
 def metric(name: str, table: TableId) -> str:
     """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
     return f"ticdc_bridge_{name}.{table}"
+
+
+def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFrame:
+    """Without the rows that stand for a message without an event.
+
+    They are counted: metric `ticdc_bridge_tombstones`, with `name` or a number of its own, has `rows` (tombstones) and
+    `empty` (messages that hold nothing).
+    """
+    from pyspark.sql import functions as F
+
+    counts = [F.count(F.when(kind == one, 1)).alias(of) for one, of in zip(SKIPPED, ("rows", "empty"), strict=True)]
+    told = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
+    return told.where(~F.coalesce(kind.isin(*SKIPPED), F.lit(False)))
 
 
 def widens(old: str, new: str) -> bool:

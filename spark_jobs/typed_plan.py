@@ -1,15 +1,22 @@
-"""Craft, Open and TiCDC Debezium of one table in Spark: Arrow batches through the compiled kernels (typed_workers)."""
+"""TiCDC's formats of one table in Spark: Arrow batches through the compiled kernels (typed_workers)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schemas.event import MAX_TSO
-from schemas.table import Table, TableId
+from schemas.publish.spark import EXACT, Types
+from schemas.table import Table, TableId, TableVersion
+from schemas.wire import format_named
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema, tidb_row
+from spark_jobs.fitted import Fitted
 from spark_jobs.history_tables import HistoryTables
-from spark_jobs.plans import metric
+from spark_jobs.plans import metric, without_skipped
+from spark_jobs.table_view import Missing, OnLossy, TableView
+from spark_jobs.typed_view import typed_view
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
 
 if TYPE_CHECKING:
@@ -17,47 +24,84 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def typed_decode(frame: DataFrame, side: Side, id_: TableId, missing: str) -> DataFrame | None:
+def typed_decode(
+    frame: DataFrame, side: Side, id_: TableId, missing: Missing, types: Types = EXACT, on_lossy: OnLossy = "error"
+) -> DataFrame | None:
     """Messages with Kafka's columns → change events with structs; None where the kernels don't read this.
 
-    They read formats that need definitions, and a table whose definitions are known.
+    They read formats that need definitions, and a table whose definitions are known. types, on_lossy: as TableView.
     """
-    if side.format not in FORMATS or side.tables is None:
+    if side.tables is None or not (side.format in FORMATS or (side.format == "avro" and warm("avro"))):
         return None
     versions = versions_of(side.tables, id_)
     if not versions:
         return None
     warm(side.format)
     table = versions[0].table
-    until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
-    schema = typed_schema(table)
-    batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
-    found = _ours(frame.mapInArrow(batches, _with_tidb_types(schema, table)), id_)
+    view = TableView(table, types, missing, on_lossy)
     key = [c.name for c in table.columns if c.name in table.handle_key]
-    return found.select(*_columns(id_, key))
+    zone = format_named(side.format).zone or side.options.time_zone
+    if side.format == "avro":
+        changes = _ours(_avro(frame, side, tuple(versions), view, key, certain=True), id_)
+    else:
+        until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
+        schema, typed = typed_schema(table), types != EXACT
+        side = replace(side, view=view) if typed else side
+        batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
+        made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
+        changes = _ours(made, id_)
+    return typed_view(changes.select(*_columns(id_, key, changes.columns)), view, zone, certain=True)
 
 
-def _with_tidb_types(ddl: str, table: Table) -> StructType:
+def avro_decode(frame: DataFrame, side: Side, view: TableView, key: Sequence[str]) -> DataFrame | None:
+    """TiCDC Avro of a table without definitions, other tables that are known left out before; None without numba.
+
+    view: of the newest registered value schema. key: the names of the newest key schema.
+    """
+    if not warm("avro"):
+        return None
+    table = view.table
+    made = _avro(frame, side, (TableVersion(0, table),), view, list(key), certain=False)
+    changes = _ours(made, table.id, others="late_tables")
+    return typed_view(
+        changes.select(*_columns(table.id, list(key), changes.columns)), view, side.options.time_zone, certain=False
+    )
+
+
+def _avro(
+    frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], view: TableView, key: list[str], certain: bool
+) -> DataFrame:
+    from spark_jobs.avro_batches import AvroBatches, avro_schema
+
+    schema = avro_schema(view.table)
+    batches = AvroBatches(replace(side, view=view), versions, arrow_schema(schema), view.missing, key=tuple(key))
+    run = batches if view.types == EXACT else Fitted(batches, view)
+    wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
+    return wanted.mapInArrow(run, _with_tidb_types(schema, view.table, certain))
+
+
+def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:
     """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
     from pyspark.sql.types import StructField, StructType
 
-    schema, row = StructType.fromDDL(ddl), tidb_row(table)
+    schema, row = StructType.fromDDL(ddl), tidb_row(table, certain=certain)
     assert isinstance(schema, StructType)
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
 
-def _ours(found: DataFrame, id_: TableId) -> DataFrame:
-    """Rows of the table, errors and watermarks; what else there is is counted."""
+def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataFrame:
+    """Rows of the table, errors and watermarks; what else there is is counted, by the metric `others`."""
     from pyspark.sql import functions as F
 
     odd = F.col("odd")
     named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
-    return found.observe(metric("other_tables", id_), F.count(F.when(~ours, 1)).alias("rows")).where(ours)
+    found = without_skipped(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
+    return found.observe(metric(others, id_), F.count(F.when(~ours, 1)).alias("rows")).where(ours)
 
 
-def _columns(id_: TableId, key: list[str]) -> list[Column]:
-    """The columns of a change event (spark_jobs.columns.CHANGES)."""
+def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
+    """The columns of a change event (spark_jobs.columns.CHANGES). have: of what the workers gave."""
     from pyspark.sql import functions as F
 
     odd = F.col("odd")
@@ -67,6 +111,10 @@ def _columns(id_: TableId, key: list[str]) -> list[Column]:
         odd["value_bytes"].alias("value"),
     )  # fmt: skip
     kernel = odd.isNull()
+    schema_id, flags = odd["schema_id"], F.array().cast("array<string>")
+    if "schema_id" in have:  # Avro's (spark_jobs.avro_batches)
+        schema_id = F.coalesce(F.col("schema_id"), schema_id)
+        flags = F.when(F.col("op_unknown"), F.array(F.lit("op_unknown"))).otherwise(flags)
     return [
         F.when(kernel, F.lit("row")).otherwise(odd["kind"]).alias("kind"),
         F.col("op"),
@@ -74,12 +122,12 @@ def _columns(id_: TableId, key: list[str]) -> list[Column]:
         F.timestamp_millis(F.shiftright("commit_ts", 18)).alias("commit_time"),
         F.when(kernel, F.lit(id_.db)).otherwise(odd["db"]).alias("db"),
         F.when(kernel, F.lit(id_.table)).otherwise(odd["table"]).alias("table"),
-        odd["schema_id"].alias("schema_id"),
+        schema_id.alias("schema_id"),
         F.col("table_version"),
         F.when(kernel, names).otherwise(odd["key"]).alias("key"),
         F.col("before"),
         F.col("after"),
-        F.when(kernel, F.array().cast("array<string>")).otherwise(odd["flags"]).alias("flags"),
+        F.when(kernel, flags).otherwise(odd["flags"]).alias("flags"),
         odd["ddl_type"].alias("ddl_type"),
         odd["query"].alias("query"),
         F.col("row"),

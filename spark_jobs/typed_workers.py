@@ -18,6 +18,7 @@ from schemas.errors import WireError
 from schemas.event import MAX_TSO, Message, RowChange
 from schemas.ports import TableSource
 from schemas.table import Column, Table, TableId, TableVersion
+from schemas.wire import format_named
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import SOURCE, python_value, quoted, row_type, spark_type
@@ -25,6 +26,7 @@ from spark_jobs.craft_arrow import ArrowDecoder, arrow_type
 from spark_jobs.json_arrow import ArrowJsonDecoder
 from spark_jobs.messages import message_of_row
 from spark_jobs.plans import widens
+from spark_jobs.table_view import default_of
 from spark_jobs.workers import Batches, change_row, source_of
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -122,7 +124,7 @@ class TypedBatches:
                     break
             rows.append(made)
         if error is None:
-            return rows
+            return rows or [{"row": 0, "source": source, "odd": {"kind": kind}} for kind in result.skipped]
         odd = {"kind": "error", "code": error.code, "detail": error.detail}
         odd |= {"key_bytes": origin.key, "value_bytes": origin.value}
         return [{"row": 0, "source": source, "odd": odd}]
@@ -141,16 +143,16 @@ class TypedBatches:
                 if column.name in row:
                     made[column.name] = python_value(column, row[column.name])
                 elif whole and self.missing == "default" and column.name not in event.table.by_name:
-                    made[column.name] = preset(column)
+                    made[column.name] = preset(column, event.zone)
             # Arrow says here which value is not one of the newest column's.
             pa.array([made], self.schema.field(side).type)
             out[side] = made
         return out
 
 
-def preset(column: Column) -> Any:
-    """What a row that lacks the column has in it when defaults are asked for."""
-    return None if column.default is None or column.default_is_expr else python_value(column, column.default)
+def preset(column: Column, zone: str) -> Any:
+    """What a row that lacks the column has in it when defaults are asked for. zone: of TIMESTAMP text."""
+    return python_value(column, default_of(column, zone))
 
 
 def _castable(old: Table, new: Table) -> bool:
@@ -166,6 +168,7 @@ class _Kernel:
         self._version, self._newest, self._schema, self._missing = version, newest, schema, missing
         low = version.commit_ts + 1
         self._json = side.format in JSON
+        self._zone = format_named(side.format).zone or side.options.time_zone
         if self._json:
             self._decoder: Any = ArrowJsonDecoder(side.format, version.table, side.options, low, high)
         else:
@@ -182,22 +185,16 @@ class _Kernel:
         return (self._shaped(part, chunk) for chunk in chunks), wanted[np.asarray(left, np.int64)]
 
     def _shaped(self, part: Any, chunk: Any) -> Any:
-        message = chunk.column("message")
-        numbers = np.asarray(message)
+        numbers = np.asarray(chunk.column("message"))
         count = len(numbers)
         first = np.concatenate((np.ones(1, bool), numbers[1:] != numbers[:-1])) if count else np.zeros(0, bool)
         starts = np.maximum.accumulate(np.where(first, np.arange(count), 0)) if count else np.zeros(0, int)
-        whole = count == part.num_rows and bool(first.all())
-        source = [part.column(name) if whole else part.column(name).take(message) for name in _SOURCE]
-        fields = list(self._schema.field("source").type)
         arrays = [
             chunk.column("op"),
             chunk.column("commit_ts"),
             pa.array(np.full(count, self._version.commit_ts, np.int64)),
             pa.array((np.arange(count) - starts).astype(np.int32)),
-            pa.StructArray.from_arrays(
-                [a if a.type == f.type else a.cast(f.type) for a, f in zip(source, fields, strict=True)], fields=fields
-            ),
+            source_array(part, numbers, self._schema.field("source").type),
             *(self._row(chunk.column(side), self._schema.field(side).type) for side in ("before", "after")),
             pa.nulls(count, self._schema.field("odd").type),
         ]
@@ -215,12 +212,22 @@ class _Kernel:
                 column = rows.field(have[field.name])
                 columns.append(column if column.type == field.type else column.cast(field.type))
             elif self._missing == "default":
-                default = preset(by_name[field.name])
+                default = preset(by_name[field.name], self._zone)
                 columns.append(pa.repeat(pa.scalar(default, field.type), len(rows)))
             else:
                 columns.append(pa.nulls(len(rows), field.type))
         absent = rows.is_null() if rows.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=absent)
+
+
+def source_array(batch: Any, message: Any, kind: Any) -> Any:
+    """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
+    once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
+    place = None if once else pa.array(message)
+    found = [batch.column(name) if once else batch.column(name).take(place) for name in _SOURCE]
+    fields = list(kind)
+    made = [a if a.type == f.type else a.cast(f.type) for a, f in zip(found, fields, strict=True)]
+    return pa.StructArray.from_arrays(made, fields=fields)
 
 
 _SOURCE = ("topic", "partition", "offset", "timestamp")
@@ -229,9 +236,21 @@ _SOURCE = ("topic", "partition", "offset", "timestamp")
 @cache
 def warm(format_: str) -> bool:
     """Compiles a format's kernels, or loads them, once in a process: workers find them in the cache then."""
-    from spark_jobs import craft_arrow, json_arrow
+    from spark_jobs import avro_batches, craft_arrow, json_arrow
 
+    if format_ == "avro":
+        return avro_batches.warm()
     return json_arrow.warm() if format_ in JSON else craft_arrow.warm()
 
 
-__all__ = ["FORMATS", "TypedBatches", "arrow_type", "preset", "quoted", "typed_schema", "versions_of", "warm"]
+__all__ = [
+    "FORMATS",
+    "TypedBatches",
+    "arrow_type",
+    "preset",
+    "quoted",
+    "source_array",
+    "typed_schema",
+    "versions_of",
+    "warm",
+]

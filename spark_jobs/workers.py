@@ -36,14 +36,21 @@ def _time(milliseconds: int | None) -> datetime | None:
 # ---- the DataFrame API
 @dataclass(frozen=True)
 class DecodeBatches:
-    """Messages → change events (spark_jobs.columns.CHANGES)."""
+    """Messages → change events (spark_jobs.columns.CHANGES), with rows that spark_jobs.plans.without_skipped counts."""
 
     side: Side
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         decoder = self.side.decoder()
-        return _rows(batches, lambda m: _change_rows(decode_one(decoder, m), m), self.schema)
+        return _rows(batches, lambda m: _all_rows(decode_one(decoder, m), m), self.schema)
+
+
+def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    """The rows of CHANGES, and one of kind `tombstone` or `empty` for a message without an event."""
+    yield from _change_rows(result, origin)
+    for kind in result.skipped:
+        yield {"kind": kind, "row": 0, "source": source_of(origin)}
 
 
 @dataclass(frozen=True)

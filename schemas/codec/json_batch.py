@@ -17,7 +17,7 @@ from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import MAX_BATCH, Decoded, TypedRows, frozen
 from schemas.errors import WireError
 from schemas.event import RowChange
-from schemas.table import Column
+from schemas.table import Column, Table
 
 _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
 _CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
@@ -53,6 +53,24 @@ class Sample:
 
 BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
 """What a sample of another form than expected raises: it teaches nothing."""
+
+
+class Told:
+    """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
+
+    A decoder's rows are of one: `taught` refuses samples of another.
+    """
+
+    def __init__(self) -> None:
+        self.table: Table | None = None
+
+    def taught(self, row: RowChange) -> bool:
+        """Whether a sound row is of this table, which the first row says, and known by its handle key."""
+        if row.table_version is None or row.key != row.table.handle_key:
+            return False
+        if self.table is None:
+            self.table = row.table
+        return row.table == self.table
 
 
 class Format(Protocol):
@@ -183,7 +201,7 @@ class BatchDecoder:
             return False
         key = bytes(given.keys[key_first:key_last]) if key_first >= 0 else None
         sample = self._format.sample(key, bytes(given.values[first:last]))
-        if sample is None:
+        if sample is None or not self._is_whole(sample):
             return False
         parts = [[], []] if sample.key is None else [list(_parts(sample.key, sample.key_places)), []]
         parts[1] = list(_parts(sample.value, sample.value_places))
@@ -205,6 +223,19 @@ class BatchDecoder:
         self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.side))
         self._plan = None
         return True
+
+    def _is_whole(self, sample: Sample) -> bool:
+        """Whether a template of it says everything: commit_ts, and each column's value once.
+
+        A compressed value, which its decoder reads too, has no places at all.
+        """
+        from schemas.codec.kernel_json import ANY, COMMIT, COUNT, PARTITION
+
+        width = len(self._format.columns)
+        wanted = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
+        places = [*sample.key_places, *sample.value_places]
+        slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
+        return slots == wanted and sum(p.kind == COMMIT for p in places) == 1
 
     def _planned(self) -> Any:
         import numpy as np

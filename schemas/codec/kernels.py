@@ -10,5 +10,6 @@ _AVRO_READ = ("kernel_text.py", "kernel_avro_read.py")
 
 jit = Kernels("json", [("schemas.codec", file) for file in _FILES]).jit
 avro_read_jit = Kernels("avro-read", [("schemas.codec", file) for file in _AVRO_READ]).jit
+cells_jit = Kernels("cells", [("schemas.codec", "kernel_cells.py")]).jit
 
-__all__ = ["COMPILED", "avro_read_jit", "jit"]
+__all__ = ["COMPILED", "avro_read_jit", "cells_jit", "jit"]

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from schemas.ddl.show import type_text
 from schemas.table import Column, Table
 from schemas.types import Kind
 
 MAX_SPARK_PRECISION = 38
 
 
-def spark_type(column: Column) -> str:
-    """Spark SQL type that holds every value of the column exactly. DECIMAL over 38 digits and temporal values: text."""
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Which Spark types temporal columns have.
+
+    types: "exact" is text, which holds every value; "typed" is date, timestamp_ntz (DATETIME) and timestamp, which
+    hold no zero, partial or invalid date. time: TIME as text or as a day-time interval, which holds every value but
+    not how many fraction digits it was written with.
+    """
+
+    types: Literal["exact", "typed"] = "exact"
+    time: Literal["text", "interval"] = "text"
+
+    @property
+    def kinds(self) -> dict[Kind, str]:
+        """The kinds of columns that are not text, with their Spark types."""
+        found = dict(_TYPED) if self.types == "typed" else {}
+        return found | ({Kind.TIME: "interval day to second"} if self.time == "interval" else {})
+
+
+_TYPED = {Kind.DATE: "date", Kind.DATETIME: "timestamp_ntz", Kind.TIMESTAMP: "timestamp"}
+EXACT = Types()
+
+
+def spark_type(column: Column, types: Types = EXACT) -> str:
+    """Spark SQL type of the column; by default one that holds every value exactly.
+
+    DECIMAL over 38 digits is text, and so are temporal values where `types` does not say otherwise.
+    """
+    if types is not EXACT and column.type.kind in types.kinds:
+        return types.kinds[column.type.kind]
     if column.type.kind is Kind.DECIMAL:
         if column.length is None or column.scale is None or column.length > MAX_SPARK_PRECISION:
             return "string"
@@ -21,9 +51,9 @@ def spark_type(column: Column) -> str:
     return column.type.spark
 
 
-def row_type(table: Table) -> str:
+def row_type(table: Table, types: Types = EXACT) -> str:
     """Spark SQL struct of a table's row; virtual generated columns are left out."""
-    fields = (f"{quoted(c.name)}:{spark_type(c)}" for c in table.columns if not c.virtual)
+    fields = (f"{quoted(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
     return f"struct<{','.join(fields)}>"
 
 
@@ -41,13 +71,36 @@ def ddl(table: Table) -> str:
     return ",".join(f"{quoted(c.name)} {spark_type(c).upper()}" for c in table.columns if not c.virtual)
 
 
-def struct(table: Table) -> dict[str, Any]:
-    """The same as `StructType.fromJson` takes it. Every column may be NULL: a row before or after may lack it."""
+def struct(table: Table, types: Types = EXACT, certain: bool | None = None) -> dict[str, Any]:
+    """The same as `StructType.fromJson` takes it. Every column may be NULL: a row before or after may lack it.
+
+    certain: with each column's TiDB type as metadata (`metadata_of`); None: without.
+    """
     return {
         "type": "struct",
         "fields": [
-            {"name": c.name, "type": _JSON_NAMES.get(spark_type(c), spark_type(c)), "nullable": True, "metadata": {}}
+            {
+                "name": c.name, "type": _JSON_NAMES.get(spark_type(c, types), spark_type(c, types)), "nullable": True,
+                "metadata": {} if certain is None else metadata_of(c, certain),
+            }
             for c in table.columns
             if not c.virtual
         ],
-    }
+    }  # fmt: skip
+
+
+def metadata_of(column: Column, certain: bool) -> dict[str, str]:
+    """What a column's metadata says: {"tidb_type": "decimal(12,2) unsigned"}, {} for a type that is not known.
+
+    certain: the column is from a table definition, and its type is as SHOW CREATE TABLE has it. Else it is from
+    TiCDC's Avro schema: upper case as there, a name that stands for several types (INT, TEXT, BLOB), with the digits,
+    length or elements that the schema tells.
+    """
+    if column.vague:
+        return {}
+    if certain:
+        return {"tidb_type": type_text(column)}
+    name, kind = column.type.avro_name, column.type.kind
+    if kind in (Kind.DECIMAL, Kind.BIT, Kind.ENUM, Kind.SET):
+        name += type_text(column).removesuffix(" unsigned").removeprefix(column.type.name)
+    return {"tidb_type": name + (" UNSIGNED" if column.unsigned else "")}

@@ -40,7 +40,7 @@ from schemas.wire.framing import frame, unframed
 _DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
-_OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
+OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
@@ -280,7 +280,7 @@ class AvroEncoder:
         return self._options.avro_enable_watermark and self._options.enable_tidb_extension
 
     def _message(self, event: RowChange, origin: Message, key: bytes | None, value: bytes | None) -> Message:
-        length, most = len(key or b"") + len(value or b"") + _OVERHEAD, self._options.max_message_bytes
+        length, most = len(key or b"") + len(value or b"") + OVERHEAD, self._options.max_message_bytes
         if length > most:
             details = f"{length} bytes with its key and Kafka's overhead, max_message_bytes is {most}"
             raise WireError("TOO_LARGE", where=f"a row of {event.table.id}", details=details)

@@ -14,10 +14,11 @@ from schemas.codec.zone_changes import FIRST, LAST, zone_changes
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from schemas.options import Options
+from schemas.ports import SchemaId
 from schemas.publish import avro as publish
-from schemas.table import Column
-from schemas.types import Kind
-from schemas.wire.avro import AvroEncoder
+from schemas.table import Column, Table, TableId
+from schemas.types import BY_NAME, Kind
+from schemas.wire.avro import OVERHEAD, AvroEncoder
 from schemas.wire.avro_plan import Part, Plans
 from schemas.wire.avro_record import union_of
 from schemas.wire.base import Context, says_changed
@@ -60,21 +61,18 @@ class AvroCellWriter:
         empty = self._empty(rows, program)
         if self._options.on_lossy == "error":
             program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
-        out = self._run(rows, program, commit_ts)
-        flags = {"synthetic_commit_ts": synthetic, "empty_record": empty, **self._folds(program, out.folds)}
-        return Written(
-            Binaries(out.keys[: out.key_ends[-1]], out.key_ends, out.key_valid),
-            Binaries(out.values[: out.value_ends[-1]], out.value_ends, out.value_valid),
-            out.left,
-            {name: mask for name, mask in flags.items() if mask.any()},
-        )
+        keys, values, left, folds = self._run(rows, program, commit_ts)
+        flags = {"synthetic_commit_ts": synthetic, "empty_record": empty, **self._folds(program, folds)}
+        return Written(keys, values, left, {name: mask for name, mask in flags.items() if mask.any()})
 
     # ---- programs
     def _program_of(self, rows: CellRows, topics: Topics, valued: Any) -> Any:
         """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
         import numpy as np
 
-        usable = np.isin(rows.op, _OPS)
+        # A row of which only the key is known can be written as a delete alone.
+        key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
+        usable = np.isin(rows.op, _OPS) & ~(key_only & (rows.op != _D))
         for name, mask in rows.flags.items():
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
@@ -89,8 +87,7 @@ class AvroCellWriter:
         return programs[back]
 
     def _program(self, shape: Shape, topic: str | None, valued: bool) -> int:
-        # A row of which only the key is known can't be written but as a delete, which has no value here.
-        if topic is None or (shape.key_only and valued):
+        if topic is None:
             return -1
         known = self._programs.get((id(shape), topic, valued))
         if known is not None:
@@ -121,7 +118,8 @@ class AvroCellWriter:
             empty &= rows.commit_ts < 0
         return empty
 
-    def _run(self, rows: CellRows, program: Any, commit_ts: Any) -> Any:
+    def _run(self, rows: CellRows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
+        """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         import numpy as np
 
         from schemas.codec import kernel_avro_write as kernel
@@ -134,17 +132,15 @@ class AvroCellWriter:
             options.enable_tidb_extension,
             options.enable_row_checksum,
             options.avro_enable_watermark and options.enable_tidb_extension,
-            options.max_message_bytes,
         )
         programs = self._made.arrays()
-        keys, values = kernel.rooms(programs, modes, plain)
-        out = kernel.Out(
-            np.empty(keys, np.uint8), np.empty(count + 1, np.int64), np.empty(count, np.bool_),
-            np.empty(values, np.uint8), np.empty(count + 1, np.int64), np.empty(count, np.bool_),
-            np.empty(count, np.bool_), np.empty(count, np.int64),
-        )  # fmt: skip
-        kernel.write(programs, modes, plain, out)
-        return out
+        left, folds, parts = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
+        for part, room in enumerate(kernel.rooms(programs, modes, plain)):
+            data, ends = np.empty(room, np.uint8), np.empty(count + 1, np.int64)
+            kernel.write(programs, modes, plain, part, data, ends, left, folds)
+            parts.append(Binaries(data[: ends[-1]], ends, ends[1:] > ends[:-1]))
+        size = sum(part.offsets[1:] - part.offsets[:-1] for part in parts) + OVERHEAD
+        return parts[0], parts[1], left | (size > options.max_message_bytes), folds
 
     def _folds(self, program: Any, folds: Any) -> dict[str, Any]:
         """The flag of each TIMESTAMP column with times that were ambiguous: by name, which rows."""
@@ -283,3 +279,35 @@ _FIELDS = {
     Kind.BIT: "BIT",
     Kind.TIMESTAMP: "TIMESTAMP",
 }
+
+
+# ---------------------------------------------------------------------------------------------- compiling
+class _NoSchemas:
+    """A SchemaSource that has one id for all."""
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        return 1
+
+
+def warm() -> bool:
+    """Compiles the kernels or loads them from the cache (`schemas.codec.jit`): once in a driver or an image.
+
+    Workers then find them. Out: False without numba, where there is nothing to compile.
+    """
+    import numpy as np
+
+    if not COMPILED:
+        return False
+    table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))
+    one = np.ones(1, np.int64)
+    rows = CellRows(
+        (Shape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
+        -one, one, one * 8, np.zeros(0, np.uint8),
+    )  # fmt: skip
+    return not AvroCellWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()

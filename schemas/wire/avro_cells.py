@@ -53,7 +53,7 @@ class AvroCellReader:
         value, key, programs = self._parts(values, keys)
         rows, cells, data = _run(value, key, programs)
         shape = np.full(len(rows.message), -1, np.int64)
-        shapes: dict[Shape, int] = {}
+        shapes: dict[int, tuple[int, Shape]] = {}  # by object: one stands for all that are equal
         moves: list[tuple[Any, Any]] = []
         absent = 0
         for chosen, kind in self._groups(rows, programs, topics):
@@ -66,8 +66,9 @@ class AvroCellReader:
                     if absent > _MOST_ABSENT:
                         continue
                     moves.append((index, found[1]))
-                shape[index] = shapes.setdefault(found[0], len(shapes))
-        return _given(_rearranged(rows, cells, moves), shape, tuple(shapes), data, count)
+                shape[index] = shapes.setdefault(id(found[0]), (len(shapes), found[0]))[0]
+        used = tuple(one for _, one in shapes.values())
+        return _given(_rearranged(rows, cells, moves), shape, used, data, count)
 
     # ---- programs
     def _parts(self, values: Binaries, keys: Binaries) -> tuple[kernel.Part, kernel.Part, list[Program]]:
@@ -180,7 +181,9 @@ def _by(code: Any) -> Iterator[tuple[int, Any]]:
     """The different codes, and where each stands, in order."""
     import numpy as np
 
-    if len(code) and (code == code[0]).all():
+    if not len(code):
+        return
+    if (code == code[0]).all():
         yield int(code[0]), np.arange(len(code))
         return
     different, of, counts = np.unique(code, return_inverse=True, return_counts=True)

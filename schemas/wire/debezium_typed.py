@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_exact, json_spans
-from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, side_of, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import ANY, COMMIT, COUNT
 from schemas.codec.typed import Decoded, is_decimal128
@@ -44,6 +44,11 @@ class DebeziumTypedDecoder:
         self._format = _Format(table, options, low, high)
         self.columns = self._format.columns
         self._batch = BatchDecoder(self._format, low, high)
+
+    @property
+    def told(self) -> Table | None:
+        """The table as the format's decoder has it in the rows; None before any was taken."""
+        return self._format.told.table
 
     def decode(self, given: Buffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
@@ -78,6 +83,7 @@ class _Format:
             Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
         )
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
+        self.told = Told()
 
     def rows(self, given: Buffers) -> Any:
         import numpy as np
@@ -91,7 +97,7 @@ class _Format:
     def sample(self, key: bytes | None, value: bytes) -> Sample | None:
         try:
             row = sound_row(self._decoder.decode(Message(key, value)), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id:
+            if row is None or row.table.id != self._table.id or not self.told.taught(row):
                 return None
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))

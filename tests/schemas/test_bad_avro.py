@@ -106,6 +106,7 @@ def test_avro_op_must_be_an_op() -> None:
         '{"type":"record","name":"a"}',
         "[" * 900,
         '{"type":"record","name":"a","fields":[{"name":"x","type":"long"}]}',
+        '{"type":"record","name":"a","fields":[{"name":"x","type":["null","null"]}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int"}}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"map","values":"int","connect.parameters":{"tidb_type":"INT"}}}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int","connect.parameters":{"tidb_type":"NOPE"}}}]}',

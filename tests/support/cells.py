@@ -12,6 +12,7 @@ from schemas.codec.cells import ABSENT, NO_COMMIT_TS, NULL, CellRows, Form, Shap
 from schemas.codec.typed import frozen
 from schemas.event import Row, RowChange
 from schemas.table import Column, Value
+from schemas.types import Kind
 
 
 class NoCell(Exception):
@@ -22,12 +23,14 @@ class Cells:
     """Makes CellRows of row changes. One Shape stands for equal rows in all batches."""
 
     def __init__(self) -> None:
-        self._shapes: list[Shape] = []
+        self._known: dict[tuple[object, ...], Shape] = {}
 
     def of(self, events: Sequence[RowChange]) -> tuple[CellRows, list[int]]:
         """Rows of events that cells can say, and which events they are."""
         made = _Maker()
         taken, shapes, heads = [], [], []
+        places: dict[int, int] = {}
+        used: list[Shape] = []
         for number, event in enumerate(events):
             try:
                 shape = self._shape(event)
@@ -35,11 +38,13 @@ class Cells:
             except NoCell:
                 continue
             taken.append(number)
-            shapes.append(self._shapes.index(shape))
+            shapes.append(places.setdefault(id(shape), len(places)))
+            if len(places) > len(used):
+                used.append(shape)
         columns = [np.array([head[k] for head in heads], np.int64) for k in range(3)]
         flags = {flag for n in taken for flag in events[n].flags}
         rows = CellRows(
-            tuple(self._shapes), np.array(taken, np.int64), np.array(shapes, np.int64), columns[0],
+            tuple(used), np.array(taken, np.int64), np.array(shapes, np.int64), columns[0],
             np.array([ord(events[n].op) for n in taken], np.uint8), columns[1], columns[2],
             np.array(made.place, np.int64), np.array(made.length, np.int64),
             frozen(np.frombuffer(bytes(made.data), np.uint8)),
@@ -52,9 +57,8 @@ class Cells:
             raise NoCell
         columns = tuple(c for c in event.table.columns if not c.virtual)
         shape = Shape(event.table, columns, event.key, event.table_version, event.schema_id, event.zone, event.key_only)
-        if shape not in self._shapes:
-            self._shapes.append(shape)
-        return self._shapes[self._shapes.index(shape)]
+        known = (id(event.table), event.key, event.table_version, event.schema_id, event.zone, event.key_only)
+        return self._known.setdefault(known, shape)
 
 
 class _Maker:
@@ -93,15 +97,25 @@ def _cell(column: Column, row: Row) -> int | bytes:
     if column.name not in row:
         return _ABSENT
     value = row[column.name]
-    return _NULL if value is None else _MAKE[form_of(column)](value)
+    if value is None:
+        return _NULL
+    if column.type.kind is Kind.BIT and column.length and len(value) != values.bit_size(column.length):
+        raise NoCell
+    return _MAKE[form_of(column)](value)
 
 
-def _number(value: Value) -> int:
-    return values.integer(_text_of(value))
+def _signed(value: Value) -> int:
+    number = values.integer(_text_of(value))
+    if not -(1 << 63) <= number < 1 << 63:
+        raise NoCell
+    return number
 
 
-def _bits(value: Value) -> int:
-    return int.from_bytes(value, "big") if isinstance(value, bytes) else _number(value)
+def _unsigned(value: Value) -> int:
+    number = int.from_bytes(value, "big") if isinstance(value, bytes) else values.integer(_text_of(value))
+    if not 0 <= number < 1 << 64:
+        raise NoCell
+    return number
 
 
 def _double(value: Value) -> int:
@@ -132,8 +146,8 @@ def _text_of(value: Value) -> str:
 
 
 _MAKE: dict[Form, Callable[[Value], int | bytes]] = {
-    Form.INT: _number,
-    Form.UINT: _bits,
+    Form.INT: _signed,
+    Form.UINT: _unsigned,
     Form.DOUBLE: _double,
     Form.FLOAT: _float,
     Form.TEXT: _text,

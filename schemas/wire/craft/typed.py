@@ -75,6 +75,8 @@ class TypedDecoder:
             at = after
 
     def _fill(self, data: Any, found: Any, rows: int, index: Any, bad: Any) -> TypedRows:
+        import numpy as np
+
         count = len(self.columns)
         sides = []
         for shift in (0, count):
@@ -85,7 +87,11 @@ class TypedDecoder:
                     for k, c in enumerate(self.columns)
                 )
             )
-        key_only = (found.side[:rows] == 2) & (found.lengths[count:, :rows] == -2).any(axis=0)
+        sent = found.lengths[count:, :rows] != -2
+        key_only = (found.side[:rows] == 2) & ~sent.all(axis=0)
+        if key_only.any():  # some other columns than the key's: the decoder says what that is
+            keys = np.array([c.handle_key for c in self.columns], np.bool_)
+            bad[key_only & (sent != keys[:, None]).any(axis=0)] = 1
         return TypedRows(
             index[found.message[:rows]], found.commit_ts[:rows], found.partition[:rows], found.side[:rows], key_only,
             sides[0], sides[1],

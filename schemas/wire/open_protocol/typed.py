@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.codec import json_columns as cells
 from schemas.codec import json_spans
-from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, side_of, sound_row
+from schemas.codec.json_batch import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
 from schemas.codec.json_columns import Cell
 from schemas.codec.kernel_json import COMMIT, COUNT, PARTITION
 from schemas.codec.typed import Decoded, is_decimal128
@@ -47,6 +47,11 @@ class OpenTypedDecoder:
         self._format = _Format(table, options, low, high)
         self.columns = self._format.columns
         self._batch = BatchDecoder(self._format, low, high)
+
+    @property
+    def told(self) -> Table | None:
+        """The table as the format's decoder has it in the rows; None before any was taken."""
+        return self._format.told.table
 
     def decode(self, given: Buffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
@@ -87,6 +92,7 @@ class _Format:
         source = OneTable(TableVersion(low, table))
         self._decoder = OpenDecoder(Context(source, source, options))
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
+        self.told = Told()
 
     def rows(self, given: Buffers) -> Any:
         import numpy as np
@@ -110,7 +116,7 @@ class _Format:
         message = Message(frame.join_key([key]), frame.join_value([value]))
         try:
             row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id:
+            if row is None or row.table.id != self._table.id or not self.told.taught(row):
                 return None
             key_text, text = key.decode(), value.decode()
             return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})

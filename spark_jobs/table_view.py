@@ -1,0 +1,204 @@
+"""One table's rows in Spark's types: what each value must be, in the in-process decoder and in Arrow batches.
+
+`TableView` says which table and which types, `ViewDecoder` holds a decoder to it: a row that the columns can't hold is
+an error of its message (INVALID_VALUE), or a NULL with the flag `not_typed:<column>` where that is asked for; never a
+NULL without a word. So whatever reads typed rows of it can convert without asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache, cached_property
+from typing import Any, Literal
+
+from schemas import values
+from schemas.errors import WireError
+from schemas.event import Event, Message, RowChange
+from schemas.publish.spark import EXACT, Types, spark_type
+from schemas.table import Column, Table, Value
+from schemas.types import Kind
+from schemas.wire.base import Decoder
+from spark_jobs.columns import python_value
+
+_EPOCH = datetime(1970, 1, 1)
+NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
+Missing = Literal["null", "default"]
+OnLossy = Literal["error", "flag"]
+_BITS = {"smallint": 16, "int": 32, "bigint": 64}
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table's newest columns and their types.
+
+    missing: what a row has for a column that its version lacks. on_lossy: what a value is that its column's type can't
+    hold: "error" fails the message, "flag" makes it NULL with a flag.
+    """
+
+    table: Table
+    types: Types = EXACT
+    missing: Missing = "null"
+    on_lossy: OnLossy = "error"
+
+    def apply(self, event: RowChange) -> None:
+        """Adds what the row lacks, where defaults are asked for, and checks its values. WireError INVALID_VALUE."""
+        for side in ("before", "after"):
+            row = getattr(event, side)
+            if row is None:
+                continue
+            if self.missing == "default" and not event.key_only and event.table is not self.table:
+                lacking = [c for c in self._shown if c.name not in event.table.by_name]
+                made = ((c.name, default_of(c, event.zone)) for c in lacking)
+                row = {**row, **{name: value for name, value in made if value is not None}}
+                setattr(event, side, row)
+            for name, column, read in self._checked:
+                value = row.get(name)
+                if value is not None:
+                    self._check(event, column, value, read)
+
+    def _check(self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None) -> None:
+        try:
+            if read is None:
+                check_number(column, value)
+                return
+            if not isinstance(value, str):
+                raise ValueError(value)
+            read(value, event.zone)
+        except (ValueError, ArithmeticError) as error:
+            if read is None or self.on_lossy == "error":
+                raise WireError("INVALID_VALUE", column=column.name, details=self.detail(column, value)) from error
+            event.flag(f"{NOT_TYPED}:{column.name}")
+            return
+        if column.type.kind is Kind.TIMESTAMP and values.shift_zone(str(value), event.zone, "UTC")[1]:
+            event.flag(f"{FOLD}:{column.name}")
+
+    def detail(self, column: Column, value: Value) -> str:
+        """Why a value does not go into its column."""
+        text = value[:40] if isinstance(value, str) else repr(value)[:40]
+        return f"{text} is no value of Spark's {spark_type(column, self.types)}"
+
+    def row(self, row: Mapping[str, Value] | None, zone: str) -> dict[str, Any] | None:
+        """A row that was checked → Python values as Arrow takes them for the columns' types; NULL where flagged."""
+        if row is None:
+            return None
+        return {n: make(row[n], zone) for n, make in self._makers if n in row}
+
+    @cached_property
+    def _shown(self) -> list[Column]:
+        return [c for c in self.table.columns if not c.virtual]
+
+    @cached_property
+    def _checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
+        kinds = self.types.kinds
+        return [
+            (c.name, c, READ[c.type.kind] if c.type.kind in kinds else None)
+            for c in self._shown
+            if c.type.kind in kinds or c.type.kind in _NUMBERS
+        ]
+
+    @cached_property
+    def _makers(self) -> list[tuple[str, Callable[[Value, str], Any]]]:
+        return [(c.name, self._maker(c)) for c in self._shown]
+
+    def _maker(self, column: Column) -> Callable[[Value, str], Any]:
+        if column.type.kind not in self.types.kinds:
+            return lambda value, _zone: python_value(column, value)
+        read = READ[column.type.kind]
+
+        def typed(value: Value, zone: str) -> Any:
+            try:
+                return read(value, zone) if isinstance(value, str) else None
+            except (ValueError, ArithmeticError):
+                if self.on_lossy == "error":
+                    raise
+                return None
+
+        return typed
+
+
+class ViewDecoder:
+    """A decoder whose rows of the table fit the view."""
+
+    def __init__(self, decoder: Decoder, view: TableView) -> None:
+        self._decoder, self._view = decoder, view
+
+    def decode(self, message: Message) -> list[Event]:
+        events = self._decoder.decode(message)
+        for event in events:
+            if isinstance(event, RowChange) and event.table.id == self._view.table.id:
+                self._view.apply(event)
+        return events
+
+
+def default_of(column: Column, zone: str) -> Value:
+    """What a row that lacks the column has in it when defaults are asked for; TIMESTAMP text in the row's zone.
+
+    None for an expression, and for a TIMESTAMP default of which nobody knows the zone.
+    """
+    if column.default_is_expr or column.default_unzoned or column.default is None:
+        return None
+    if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
+        return values.shift_zone(column.default, "UTC", zone)[0]
+    return column.default
+
+
+def check_number(column: Column, value: Value) -> None:
+    """ValueError where the column's Spark type does not hold the number; an older version may have held others."""
+    if not isinstance(value, str):
+        raise ValueError(value)
+    kind = spark_type(column)
+    if kind in _BITS:
+        values.check_range(int(value), _BITS[kind], unsigned=False)
+    elif kind.startswith("decimal("):
+        precision, scale = map(int, kind[8:-1].split(","))
+        number = Decimal(value)
+        if number.adjusted() >= precision - scale or number != round(number, scale):
+            raise ValueError(value)
+    elif kind in ("float", "double"):
+        float(value)
+
+
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+# ---- temporal values: text → Python's, ValueError or OverflowError for those that Spark's type can't hold
+def _date(text: str, _zone: str) -> date:
+    return date.fromordinal(values.days_of_date(text) + _EPOCH.toordinal())
+
+
+def _datetime(text: str, _zone: str) -> datetime:
+    return _EPOCH + timedelta(microseconds=values.micros_of_datetime(text))
+
+
+def _timestamp(text: str, zone: str) -> datetime:
+    if not "0002" <= text[:4] <= "9998":  # TIMESTAMP ends long before; in another zone these may be of no year at all
+        raise ValueError(text)
+    return _datetime(values.shift_zone(text, zone, "UTC")[0], zone).replace(tzinfo=UTC)
+
+
+def _time(text: str, _zone: str) -> timedelta:
+    return timedelta(microseconds=values.micros_of_time(text))
+
+
+READ: Mapping[Kind, Callable[[str, str], Any]] = {
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+}
+
+
+@cache
+def transition_dates(zone: str) -> frozenset[str]:
+    """The local dates, 1969 to 2040, on which a zone's clocks were or will be set: there a text may mean two times."""
+    found, rules = set(), values.zone(zone)
+    day, end = datetime(1969, 12, 31), datetime(2040, 1, 1)
+    while day < end:
+        after = day + timedelta(days=1)
+        if day.replace(tzinfo=rules).utcoffset() != after.replace(tzinfo=rules, fold=1).utcoffset():
+            found |= {(day + timedelta(days=n)).date().isoformat() for n in (-1, 0, 1)}
+        day = after
+    return frozenset(found)
