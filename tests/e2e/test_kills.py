@@ -1,8 +1,8 @@
 """The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
 Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
-point. Three kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all and kills twenty times (BRIDGE_KILLS=… for another number, and no more
-after BRIDGE_KILLS_MINUTES=…).
+point. Three kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
+for another number, and none after BRIDGE_KILLS_MINUTES=…).
 """
 
 from __future__ import annotations
