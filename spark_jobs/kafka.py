@@ -16,6 +16,7 @@ T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0
 _NO_TIMESTAMP = 0
 _GONE_AFTER = 5.0
+_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -46,10 +47,7 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
     consumer = _client(Consumer, config)
     servers = settings["bootstrap.servers"]
     try:
-        ends = {
-            p: consumer.get_watermark_offsets(TopicPartition(topic, p), _TIMEOUT)
-            for p in _partitions(consumer, topic, servers)
-        }
+        ends = {p: _watermarks(consumer, topic, p) for p in _partitions(consumer, topic, servers)}
         for partition, (low, high) in sorted(ends.items()):
             start = max(low, from_offset)
             if start < high:
@@ -82,13 +80,26 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
     try:
         found = {}
         for partition in _partitions(consumer, topic, servers):
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            low, high = _watermarks(consumer, topic, partition)
             found[partition] = low, high
         return found
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """(oldest offset, offset after the newest). A partition that gets another leader just now is asked again."""
+    end = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            return found
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > end:
+                raise
+            time.sleep(0.2)
 
 
 def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
@@ -227,7 +238,7 @@ def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str
         if partition not in _partitions(consumer, topic, servers):
             raise SetupError("USAGE", details=f"topic {topic!r} has no partition {partition}")
         place = TopicPartition(topic, partition, offset)
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+        low, high = _watermarks(consumer, topic, partition)
         if not low <= offset < high:
             details = f"topic {topic!r} partition {partition} has offsets {low} to {high - 1}, not {offset}"
             raise SetupError("USAGE", details=details)

@@ -1,8 +1,8 @@
 """The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
 Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
-point. Three kills here; `make soak` (BRIDGE_SOAK=1) kills twenty times (BRIDGE_KILLS=… for another number, and no more
-after BRIDGE_KILLS_MINUTES=…).
+point. Three kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
+for another number, and none after BRIDGE_KILLS_MINUTES=…).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SOAK = bool(os.environ.get("BRIDGE_SOAK"))
 ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 3
 MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
 LOT, AGAIN = (60, 12) if SOAK else (30, 6)
-KINDS = ("folder", "delta", "kafka", "dedupe", "resolved", "merge")
+KINDS = ("folder", "dedupe", "resolved", "merge", *(("delta", "kafka") if SOAK else ()))
 _MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
 
 
@@ -117,17 +117,18 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams
         print(f"{kind}: {streams.midst[kind]} kills in a micro-batch, {len(streams.numbers(kind, 'commits'))} of these")
         _poison_is_whole(streams.folder / kind / "dead", changes.poisoned)
     assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
-    assert Counter(_rows(_written(streams, "kafka"))) == Counter(changes.sent)
     assert Counter(_rows(_written(streams, "dedupe"))) == Counter(changes.made)
     resolved = _rows(lines(streams.folder / "resolved" / "out"))
     assert [row[0] for row in resolved] == sorted(row[0] for row in resolved)
     assert Counter(resolved) == Counter(changes.sent)
-    delta, merged = (
-        spark.read.format("delta").load(str(streams.folder / kind / "out")).collect() for kind in ("delta", "merge")
-    )
-    assert Counter(_rows(row.asDict(recursive=True) for row in delta)) == Counter(changes.sent)
+    merged = spark.read.format("delta").load(str(streams.folder / "merge" / "out")).collect()
     assert {row["id"]: str(row["total"]) for row in merged} == changes.table
     assert len(merged) == len(changes.table)
+    if "delta" in KINDS:
+        delta = spark.read.format("delta").load(str(streams.folder / "delta" / "out")).collect()
+        assert Counter(_rows(row.asDict(recursive=True) for row in delta)) == Counter(changes.sent)
+    if "kafka" in KINDS:
+        assert Counter(_rows(_written(streams, "kafka"))) == Counter(changes.sent)
 
 
 def _poison_is_whole(folder: Path, count: int) -> None:
