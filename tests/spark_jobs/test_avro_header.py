@@ -1,0 +1,63 @@
+"""`check="header"` against the in-process decoder's events: rows as Spark reads them, built anew, and with defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from schemas import wire
+from schemas.event import Message, Row, RowChange
+from schemas.options import Options
+from schemas.publish import avro as publish
+from schemas.table import Column, Table, TableId
+from schemas.types import BY_NAME
+from schemas.wire.base import Context
+from spark_jobs import decode
+from spark_jobs.lookup import FileSchemas, Registered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPTIONS = Options.of({"enable_tidb_extension": True})
+ID = Column("id", BY_NAME["bigint"], nullable=False, primary_key=True, handle_key=True)
+NAME = Column("name", BY_NAME["varchar"])
+NEW = Column("state", BY_NAME["varchar"], has_default=True, default="new")
+WIDE = Column("big", BY_NAME["bigint"], unsigned=True)
+
+
+@pytest.mark.parametrize("missing", ["null", "default"])
+@pytest.mark.parametrize("last", [(NEW,), (NEW, WIDE)], ids=["as-read", "built-anew"])
+def test_header_gives_the_rows(
+    spark: SparkSession, last: tuple[Column, ...], missing: Literal["null", "default"]
+) -> None:
+    old, new = (Table(TableId("d", "t"), columns) for columns in ((ID, NAME), (ID, NAME, *last)))
+    key = publish.key_schema(old, OPTIONS)
+    assert key is not None
+    texts = [("t-key", 1, key)] + [
+        ("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate((old, new))
+    ]
+    schemas = FileSchemas([Registered(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)])
+    encoder = wire.format_named("avro").encoder(Context(schemas, options=OPTIONS))
+    whole: Row = {"id": "2", "name": None, "state": None, "big": str(2**64 - 1)}
+    changes: list[tuple[Table, Row | None, Row | None]] = [
+        (old, None, {"id": "1", "name": "a"}),
+        (new, None, {c.name: whole[c.name] for c in new.columns}),
+        (new, {"id": "3"}, None),
+    ]
+    rows: list[tuple[bytes | None, bytes | None]] = []
+    for table, before, after in changes:
+        event = RowChange("avro", table, "c" if after else "d", 5 << 18, before, after, ("id",), "UTC")
+        (message,) = encoder.encode(event, Message(None, None, "t"))
+        rows.append((message.key, message.value))
+    rows.append((rows[0][0], (rows[0][1] or b"")[:8]))  # cut short
+    frame = spark.createDataFrame(rows, "key binary, value binary")
+    found = [
+        decode(frame, format="avro", schemas=schemas, table="d.t", check=check, missing=missing).collect()
+        for check in ("header", "exact")
+    ]
+    shown = [[(r.kind, r.op, r.commit_ts, r.schema_id, r.key, r.before, r.after, r.flags) for r in f] for f in found]
+    assert shown[0] == shown[1]
+    assert [r.kind for r in found[0]] == ["row", "row", "row", "error"]
+    assert found[0][0].after.state == ("new" if missing == "default" else None)
+    assert found[0][1].after.state is None
