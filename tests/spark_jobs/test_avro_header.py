@@ -1,4 +1,4 @@
-"""`check="header"` against the in-process decoder's events: rows as Spark reads them, built anew, and with defaults."""
+"""`check="header"`: rows as Spark reads them, rows built anew, and defaults for what a version lacks."""
 
 from __future__ import annotations
 
@@ -52,12 +52,20 @@ def test_header_gives_the_rows(
         rows.append((message.key, message.value))
     rows.append((rows[0][0], (rows[0][1] or b"")[:8]))  # cut short
     frame = spark.createDataFrame(rows, "key binary, value binary")
-    found = [
-        decode(frame, format="avro", schemas=schemas, table="d.t", check=check, missing=missing).collect()
-        for check in ("header", "exact")
-    ]
-    shown = [[(r.kind, r.op, r.commit_ts, r.schema_id, r.key, r.before, r.after, r.flags) for r in f] for f in found]
-    assert shown[0] == shown[1]
-    assert [r.kind for r in found[0]] == ["row", "row", "row", "error"]
-    assert found[0][0].after.state == ("new" if missing == "default" else None)
-    assert found[0][1].after.state is None
+    found = decode(frame, format="avro", schemas=schemas, table="d.t", check="header", missing=missing).collect()
+    assert [r.kind for r in found] == ["row", "row", "row", "error"]
+    assert [(r.op, r.commit_ts, r.schema_id, r.key, r.flags) for r in found[:3]] == [
+        ("c", 5 << 18, 12, ["id"], []), ("c", 5 << 18, 13, ["id"], []), ("d", None, 11, ["id"], []),
+    ]  # fmt: skip
+    added = [c.name for c in last]
+    default = {"state": "new"} if missing == "default" else {}
+    assert found[0].after.asDict() == {"id": 1, "name": "a", **dict.fromkeys(added), **default}
+    assert found[1].after.asDict() == {
+        "id": 2,
+        "name": None,
+        "state": None,
+        **({"big": 2**64 - 1} if WIDE in last else {}),
+    }
+    assert found[2].before.asDict() == {"id": 3, "name": None, **dict.fromkeys(added)}
+    assert [(r.before, r.after) for r in found[:2]] == [(None, r.after) for r in found[:2]]
+    assert (found[2].after, found[3].before, found[3].after) == (None, None, None)
