@@ -79,7 +79,7 @@ def run(run: Run) -> Iterator[Figure]:
 def _measure(
     run: Run, jobs: list[_Job], kafka: Kafka, topic: str, rows: int, folder: Path, check: Callable[[str], None]
 ) -> None:
-    rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
+    rounds, admin = _QUICK_ROUNDS if run.quick else _ROUNDS, kafka.admin
     for number in range(_WARM_UPS + rounds):
         kind = "warm-up" if number < _WARM_UPS else f"round {number - _WARM_UPS + 1} of {rounds}"
         for job in jobs:
@@ -93,7 +93,7 @@ def _measure(
                 check(out)
             if number >= _WARM_UPS:
                 job.spent.append(spent)
-            kafka.admin.delete_topics([out])[out].result(timeout=30)
+            admin.delete_topics([out])[out].result(timeout=30)
 
 
 def _broker_seconds(kafka: Kafka) -> float:

@@ -1,0 +1,71 @@
+"""`check="header"`: rows as Spark reads them, rows built anew, and defaults for what a version lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from schemas import wire
+from schemas.event import Message, Row, RowChange
+from schemas.options import Options
+from schemas.publish import avro as publish
+from schemas.table import Column, Table, TableId
+from schemas.types import BY_NAME
+from schemas.wire.base import Context
+from spark_jobs import decode
+from spark_jobs.lookup import FileSchemas, Registered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPTIONS = Options.of({"enable_tidb_extension": True})
+ID = Column("id", BY_NAME["bigint"], nullable=False, primary_key=True, handle_key=True)
+NAME = Column("name", BY_NAME["varchar"])
+NEW = Column("state", BY_NAME["varchar"], has_default=True, default="new")
+WIDE = Column("big", BY_NAME["bigint"], unsigned=True)
+
+
+@pytest.mark.parametrize("missing", ["null", "default"])
+@pytest.mark.parametrize("last", [(NEW,), (NEW, WIDE)], ids=["as-read", "built-anew"])
+def test_header_gives_the_rows(
+    spark: SparkSession, last: tuple[Column, ...], missing: Literal["null", "default"]
+) -> None:
+    old, new = (Table(TableId("d", "t"), columns) for columns in ((ID, NAME), (ID, NAME, *last)))
+    key = publish.key_schema(old, OPTIONS)
+    assert key is not None
+    texts = [("t-key", 1, key)] + [
+        ("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate((old, new))
+    ]
+    schemas = FileSchemas([Registered(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)])
+    encoder = wire.format_named("avro").encoder(Context(schemas, options=OPTIONS))
+    whole: Row = {"id": "2", "name": None, "state": None, "big": str(2**64 - 1)}
+    changes: list[tuple[Table, Row | None, Row | None]] = [
+        (old, None, {"id": "1", "name": "a"}),
+        (new, None, {c.name: whole[c.name] for c in new.columns}),
+        (new, {"id": "3"}, None),
+    ]
+    rows: list[tuple[bytes | None, bytes | None]] = []
+    for table, before, after in changes:
+        event = RowChange("avro", table, "c" if after else "d", 5 << 18, before, after, ("id",), "UTC")
+        (message,) = encoder.encode(event, Message(None, None, "t"))
+        rows.append((message.key, message.value))
+    rows.append((rows[0][0], (rows[0][1] or b"")[:8]))  # cut short
+    frame = spark.createDataFrame(rows, "key binary, value binary")
+    found = decode(frame, format="avro", schemas=schemas, table="d.t", check="header", missing=missing).collect()
+    assert [r.kind for r in found] == ["row", "row", "row", "error"]
+    assert [(r.op, r.commit_ts, r.schema_id, r.key, r.flags) for r in found[:3]] == [
+        ("c", 5 << 18, 12, ["id"], []), ("c", 5 << 18, 13, ["id"], []), ("d", None, 11, ["id"], []),
+    ]  # fmt: skip
+    added = [c.name for c in last]
+    default = {"state": "new"} if missing == "default" else {}
+    assert found[0].after.asDict() == {"id": 1, "name": "a", **dict.fromkeys(added), **default}
+    assert found[1].after.asDict() == {
+        "id": 2,
+        "name": None,
+        "state": None,
+        **({"big": 2**64 - 1} if WIDE in last else {}),
+    }
+    assert found[2].before.asDict() == {"id": 3, "name": None, **dict.fromkeys(added)}
+    assert [(r.before, r.after) for r in found[:2]] == [(None, r.after) for r in found[:2]]
+    assert (found[2].after, found[3].before, found[3].after) == (None, None, None)
