@@ -108,9 +108,10 @@ def test_kafka_as_a_batch_and_as_a_stream(session: SparkSession, kafka: Kafka) -
     stream = session.readStream.format("ticdc").options(**options).load()
 
     def now() -> int:
-        query = stream.writeStream.format("parquet").option("path", "out").option("checkpointLocation", "c")
+        out, checkpoint = str(Path("out").absolute()), str(Path("checkpoint").absolute())
+        query = stream.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
         query.trigger(availableNow=True).start().awaitTermination()
-        return session.read.schema(stream.schema).parquet(str(Path("out").absolute())).count()
+        return session.read.schema(stream.schema).parquet(out).count()
 
     assert now() == 5
     send(messages[5:])
