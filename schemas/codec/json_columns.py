@@ -144,7 +144,7 @@ class Filler:
         a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
         rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
         shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
-        return kernel.Slots(*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes))
+        return kernel.Slots._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
 
     def fill(
         self, data: Any, places: Any, lengths: Any, rows: int, bad: Any

@@ -107,7 +107,7 @@ def _words(
     code: int, data: Array, at: Array, sizes: Array, a: int, b: int, signed: Array, unsigned: Array, bad: Array
 ) -> None:
     rows = at.shape[0]
-    if code == SIGNED or code == YEAR:
+    if code in (SIGNED, YEAR):
         fill_signed(data, at, sizes, rows, a, b, signed, bad)
         if code == YEAR:
             for row in range(rows):

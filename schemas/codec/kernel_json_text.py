@@ -53,8 +53,8 @@ def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
             out[first] = data[at]
             at += np.uint64(1)
             first += np.uint64(1)
-        to += np.int64(at) - pos
-        pos = np.int64(at)
+        to += int(np.int64(at)) - pos
+        pos = int(np.int64(at))
         if pos >= end:
             break
         pos += 1
