@@ -242,11 +242,13 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown)
         # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
         plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
-            read = seen(plan.table)
-            made = avro_decode(plan.without_others(frame), read, plan.key) if plan.exact else None
-            if made is not None:
-                return made
-            return typed_view(replace(plan, side=read).decode(frame, keep=types != EXACT), read)
+            seen_by = seen(plan.table)
+            if plan.exact:
+                made = avro_decode(plan.without_others(frame), seen_by, plan.key)
+                if made is not None:
+                    return made
+            plan = replace(plan, side=seen_by)
+            return typed_view(plan.decode(frame, keep=types != EXACT), seen_by)
     found = typed_decode(frame, side, id_, missing, types, on_lossy)
     if found is not None:
         return found

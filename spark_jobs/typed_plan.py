@@ -39,26 +39,26 @@ def typed_decode(
     table = versions[0].table
     view = TableView(table, types, missing, on_lossy)
     key = [c.name for c in table.columns if c.name in table.handle_key]
-    read = replace(side, view=view)
+    seen = replace(side, view=view)
     if side.format == "avro":
-        changes = _ours(_avro(frame, read, tuple(versions), key), id_)
+        changes = _ours(_avro(frame, seen, tuple(versions), key), id_)
     else:
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
-        batches = TypedBatches(read if typed else side, tuple(versions), arrow_schema(schema), missing, until)
+        batches = TypedBatches(seen if typed else side, tuple(versions), arrow_schema(schema), missing, until)
         made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
         changes = _ours(made, id_)
-    return typed_view(changes.select(*_columns(id_, key, changes.columns)), read)
+    return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
 
 
 def avro_decode(frame: DataFrame, side: Side, key: Sequence[str]) -> DataFrame | None:
     """TiCDC Avro of a table without definitions, other tables that are known left out before; None without numba.
 
-    The side's view is of the newest registered value schema. key: the names of the newest key schema.
+    side: with a view of the newest registered value schema. key: the names of the newest key schema.
     """
+    assert side.view is not None
     if not warm("avro"):
         return None
-    assert side.view is not None
     table = side.view.table
     changes = _ours(_avro(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables")
     return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
