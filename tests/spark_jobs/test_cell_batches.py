@@ -33,7 +33,7 @@ _MESSAGES = pa.schema(
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", _STAMP), ("headers", _HEADERS),
         ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),  # type: ignore[arg-type]
-    ]  # type: ignore[arg-type]
+    ]
 )  # fmt: skip
 _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
@@ -73,7 +73,8 @@ def _mixed(golden: Golden) -> list[Message]:
 def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
     """One batch both ways; how many of the messages the kernels took."""
     decoder, encoder = read.decoder(), write.encoder()
-    summary, want = Summary(), []
+    summary = Summary()
+    want: list[dict[str, Any]] = []
     for found in batch.to_pylist():
         message = message_of_row(found)
         result = transcode_one(decoder, encoder, message, topic)
