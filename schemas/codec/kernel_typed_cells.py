@@ -224,17 +224,49 @@ def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array,
 
 
 @jit
+def _back(data: Array, pos: int, first: int) -> Any:
+    """A uvarint that ends at pos, read from its end → (its number, its position), position -1 where there is none."""
+    number = shift = 0
+    while pos >= first and shift < 28:
+        number |= int(data[pos] & 127) << shift
+        if data[pos] < 128:
+            return number, pos
+        shift += 7
+        pos -= 1
+    return 0, -1
+
+
+@jit
+def _uvarint(data: Array, pos: int, end: int) -> Any:
+    """(number, next position), position `end` where there is none."""
+    number = shift = 0
+    while pos < end and shift < 28:
+        number |= int(data[pos] & 127) << shift
+        pos += 1
+        if data[pos - 1] < 128:
+            return number, pos
+        shift += 7
+    return 0, end
+
+
+@jit
 def hash_terms(data: Array, first: Array, last: Array, out: Array) -> None:
-    """A hash of the end of a Craft message's dictionary, where names stand; 0 where there is none."""
+    """A hash of a Craft message's dictionary, where its names stand; 0 where there is none.
+
+    Before the number at the end are as many bytes of size tables; their first table has its count, the headers' size
+    and how much more the dictionary's is (zig-zag).
+    """
     for row in range(first.shape[0]):
         out[row] = 0
-        pos, size, shift = last[row] - 1, 0, 0
-        while first[row] >= 0 and pos >= first[row] and shift < 28:  # a uvarint, from its end: size of the last tables
-            size |= int(data[pos] & 127) << shift
-            shift += 7
-            pos -= 1
-            if data[pos + 1] < 128:
-                if first[row] < pos + 1 - size:
-                    end = pos + 1 - size
-                    out[row] = _hash(data, max(first[row], end - 32), end)
-                break
+        if first[row] < 0:
+            continue
+        size, end = _back(data, last[row] - 1, first[row])
+        tables = end - size
+        if end < 0 or tables < first[row]:
+            continue
+        _, pos = _uvarint(data, tables, end)
+        head, pos = _uvarint(data, pos, end)
+        more, pos = _uvarint(data, pos, end)
+        terms = ((head >> 1) ^ -(head & 1)) + ((more >> 1) ^ -(more & 1))
+        if 0 < terms <= tables - first[row]:
+            out[row] = _hash(data, tables - terms, min(tables, tables - terms + _FAR))

@@ -14,9 +14,10 @@ from schemas.codec.zone_changes import FIRST, LAST, zone_changes
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from schemas.options import Options
+from schemas.ports import SchemaId
 from schemas.publish import avro as publish
-from schemas.table import Column
-from schemas.types import Kind
+from schemas.table import Column, Table, TableId
+from schemas.types import BY_NAME, Kind
 from schemas.wire.avro import OVERHEAD, AvroEncoder
 from schemas.wire.avro_plan import Part, Plans
 from schemas.wire.avro_record import union_of
@@ -278,3 +279,35 @@ _FIELDS = {
     Kind.BIT: "BIT",
     Kind.TIMESTAMP: "TIMESTAMP",
 }
+
+
+# ---------------------------------------------------------------------------------------------- compiling
+class _NoSchemas:
+    """A SchemaSource that has one id for all."""
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        return 1
+
+
+def warm() -> bool:
+    """Compiles the kernels or loads them from the cache (`schemas.codec.jit`): once in a driver or an image.
+
+    Workers then find them. Out: False without numba, where there is nothing to compile.
+    """
+    import numpy as np
+
+    if not COMPILED:
+        return False
+    table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))
+    one = np.ones(1, np.int64)
+    rows = CellRows(
+        (Shape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
+        -one, one, one * 8, np.zeros(0, np.uint8),
+    )  # fmt: skip
+    return not AvroCellWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()

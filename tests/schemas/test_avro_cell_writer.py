@@ -24,7 +24,7 @@ from schemas.options import Options
 from schemas.table import Column, Table, TableId, Value
 from schemas.types import BY_NAME
 from schemas.wire.avro import AvroEncoder
-from schemas.wire.avro_cell_writer import AvroCellWriter
+from schemas.wire.avro_cell_writer import AvroCellWriter, warm
 from schemas.wire.base import Context
 from spark_jobs.codec import encode_event
 from tests.schemas.rows import COMMIT_TS, ID, column
@@ -88,6 +88,10 @@ def _element(part: Binaries, n: int) -> bytes | None:
 def left(events: Sequence[RowChange], **options: Any) -> list[bool]:
     """Which events are left, all on one topic and with a timestamp."""
     return Both(**options).check(events, ["tidb.shop"] * len(events), [_TIME] * len(events))
+
+
+def test_warm_writes_a_row() -> None:
+    assert warm()
 
 
 # ---------------------------------------------------------------------------------- goldens

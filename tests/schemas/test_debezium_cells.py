@@ -317,3 +317,9 @@ def test_texts_that_look_like_times(text: str) -> None:
     columns = (column("a", "date"), column("b", "datetime", scale=6), column("c", "timestamp"), column("e", "time"))
     for of in columns:
         check([change(table(of), {of.name: text})], OPTIONS[1])
+
+
+def test_without_numba_all_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schemas.wire.debezium_cells.COMPILED", False)
+    rows, _ = Cells().of([change(table(), {})])
+    assert written(DebeziumCellWriter(context({})), rows) == [(b"", b"", set())]
