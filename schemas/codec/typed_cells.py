@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.codec.cells import ABSENT, NULL, CellRows, Shape
+from schemas.codec.distinct import distinct
 from schemas.codec.typed import TypedColumn, TypedRows, frozen
 from schemas.table import Column
 
@@ -175,9 +176,7 @@ def _enums(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
 
 
 def _sets(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
-    import numpy as np
-
-    masks, which = np.unique(typed.values * typed.valid, return_inverse=True)
+    masks, _, which = distinct(typed.values * typed.valid)
     return _named([_names_of(typed.column, mask) for mask in masks.tolist()], which, data)
 
 
@@ -187,9 +186,7 @@ def _names_of(column: Column, mask: int) -> str:
 
 def _numbers(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     """ENUM and SET of which only the number is known."""
-    import numpy as np
-
-    numbers, which = np.unique(typed.values * typed.valid, return_inverse=True)
+    numbers, _, which = distinct(typed.values * typed.valid)
     return _named([str(number) for number in numbers.tolist()], which, data)
 
 

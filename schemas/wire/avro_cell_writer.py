@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas.codec.avro_kernels import COMPILED
 from schemas.codec.cells import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics, Written, form_of
+from schemas.codec.distinct import distinct
 from schemas.codec.typed import frozen
 from schemas.codec.zone_changes import FIRST, LAST, zone_changes
 from schemas.errors import WireError
@@ -77,7 +78,7 @@ class AvroCellWriter:
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
         kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
-        found, first, back = _distinct(np.where(usable, kinds, -1))
+        found, first, back = distinct(np.where(usable, kinds, -1))
         programs = np.full(len(found), -1, np.int64)
         for k in np.argsort(first, kind="stable").tolist():  # in the order in which the encoder meets them
             if found[k] >= 0:
@@ -159,23 +160,6 @@ def _nothing(count: int) -> Written:
 
     none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
     return Written(none, none, np.ones(count, np.bool_))
-
-
-def _distinct(numbers: Any) -> tuple[Any, Any, Any]:
-    """(the different numbers, where each is first, which of them each element is), as numpy.unique."""
-    import numpy as np
-
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low >= 1 << 16:
-        found, first, back = np.unique(numbers, return_index=True, return_inverse=True)
-        return found, first, back
-    shifted = numbers - low
-    first = np.full(high - low + 1, -1, np.int64)
-    first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
-    there = np.flatnonzero(first >= 0)
-    place = np.empty(len(first), np.int64)
-    place[there] = np.arange(len(there))
-    return there + low, first[there], place[shifted]
 
 
 # ---------------------------------------------------------------------------------------------- programs
