@@ -27,6 +27,7 @@ from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.plans import metric, without_skipped
 from spark_jobs.table_view import Missing, OnLossy, TableView
+from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
@@ -235,42 +236,41 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown)
     from spark_jobs.typed_plan import avro_decode, typed_decode
     from spark_jobs.typed_view import typed_view
 
+    def seen(table: Table) -> Side:
+        return replace(side, view=TableView(table, *shown))
+
     types, missing, on_lossy = shown
-    zone = _zone(side, types)
     if side.format == "avro" and side.tables is None:
         # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
         plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
         if plan is not None:
-            view = TableView(plan.table, types, missing, on_lossy)
+            seen_by = seen(plan.table)
             if plan.exact:
-                made = avro_decode(plan.without_others(frame), side, view, plan.key)
+                made = avro_decode(plan.without_others(frame), seen_by, plan.key)
                 if made is not None:
                     return made
-            plan = replace(plan, side=replace(side, view=view))
-            return typed_view(plan.decode(frame, keep=types != EXACT), view, zone, certain=False)
+            plan = replace(plan, side=seen_by)
+            return typed_view(plan.decode(frame, keep=types != EXACT), seen_by)
     found = typed_decode(frame, side, id_, missing, types, on_lossy)
     if found is not None:
         return found
-    view = TableView(_newest_table(side, id_), types, missing, on_lossy)
-    events = _decoded(frame, replace(side, view=view), f".{id_}")
-    certain = side.tables is not None
-    changes = typed_changes(events, view.table, tidb_row(view.table, certain=certain))
-    return typed_view(changes, view, zone, certain)
+    side = seen(newest_table(side, id_))
+    return in_view(_decoded(frame, side, f".{id_}"), side)
+
+
+def in_view(events: DataFrame, side: Side) -> DataFrame:
+    """Change events with plain maps → before and after as structs of the table that the side has in view."""
+    from spark_jobs.typed_view import typed_view
+
+    assert side.view is not None
+    row = tidb_row(side.view.table, certain=side.tables is not None)
+    return typed_view(typed_changes(events, side.view.table, row), side)
 
 
 def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
     """By the in-process codec. name: of its metrics."""
     made = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return without_skipped(made, made["kind"], name)
-
-
-def _zone(side: Side, types: Types) -> str:
-    """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
-    given = side.options.time_zone
-    if side.format == "auto" and types != EXACT and given.upper() not in ("UTC", "Z"):
-        details = "types=typed with format auto: TIMESTAMP text has a zone for each format; name the format"
-        raise SetupError("USAGE", details=details)
-    return format_named(side.format).zone or given
 
 
 def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:
@@ -289,18 +289,3 @@ def typed_changes(events: DataFrame, table: Table, row: StructType | None = None
         for name in events.columns
     ]
     return counted.where(ours).select(*columns)
-
-
-def _newest_table(side: Side, id_: TableId) -> Table:
-    """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
-    if side.tables is not None:
-        version = side.tables.at(id_, None)
-        if version is not None:
-            return version.table
-    from spark_jobs.avro_schemas import value_schemas
-
-    found = value_schemas(side.schemas, id_)
-    if not found:
-        details = f"table {id_}: its columns are not known; give ddl= or a registry with its Avro value schema"
-        raise SetupError("USAGE", details=details)
-    return Table(found[-1].record.id, found[-1].record.columns)

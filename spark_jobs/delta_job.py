@@ -29,7 +29,7 @@ def run_batch(
     """Everything up to the high watermarks of now, appended to the table in one transaction."""
     check_any_order(work.read)
     if delta_of(out) is None:
-        raise SetupError("USAGE", details="--table goes with --out delta:PATH")
+        raise SetupError("USAGE", details="--table goes with --out delta:PATH or FILE.parquet")
     if dead is not None and delta_of(dead) is None and topic_of(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
     spark = lake.session(master, needs_delta(out, dead))

@@ -56,6 +56,21 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
         consumer.close()
 
 
+def read_range(topic: str, partition: int, start: int, end: int, settings: Mapping[str, str]) -> Iterator[Message]:
+    """A partition's messages with offsets in [start, end). SetupError KAFKA_UNREACHABLE."""
+    config: dict[str, Any] = {
+        "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "error",
+        "enable.partition.eof": False, **settings, "error_cb": _quiet, "log_level": 0,
+    }  # fmt: skip
+    consumer, servers = _client(Consumer, config), settings["bootstrap.servers"]
+    try:
+        yield from _read_partition(consumer, TopicPartition(topic, partition, start), end, servers)
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+    finally:
+        consumer.close()
+
+
 def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int]]:
     """(oldest offset, offset after the newest) of each partition. SetupError KAFKA_UNREACHABLE."""
     config = {"group.id": "ticdc-bridge", **settings, "error_cb": _quiet, "log_level": 0}

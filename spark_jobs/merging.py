@@ -13,28 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from schemas import values
 from schemas.errors import SetupError
+from schemas.publish.spark import EXACT, Types, metadata_of
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
 from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
 from spark_jobs.history import Step, filled, names_over_time
 from spark_jobs.summary import Summary
+from spark_jobs.table_view import NOT_TYPED, OnLossy
+from spark_jobs.table_view import READ as PYTHON
+from spark_jobs.typed_view import READ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_APPLIED = "bridge.schema_ts"
+_APPLIED, _TYPES = "bridge.schema_ts", "bridge.types"
 COMMIT_TS = "_commit_ts"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A Delta table that mirrors a table of TiDB."""
+    """A Delta table that mirrors a table of TiDB. zone: of TIMESTAMP text; on_lossy: a value that its type can't hold
+    stops the job, or is NULL and counted.
+    """
 
     spark: SparkSession
     id: TableId
     path: str
+    types: Types = EXACT
+    zone: str = "UTC"
+    on_lossy: OnLossy = "error"
 
     def merge(self, changes: DataFrame, table: Table, steps: list[Step], summary: Summary) -> int:
         """Applies row changes (spark_jobs.columns.CHANGES with maps, and `position`); how many keys it wrote.
@@ -48,6 +58,8 @@ class Target:
             raise SetupError("USAGE", details=details)
         if any(c.name == COMMIT_TS for c in table.columns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
+        if self.on_lossy == "error":
+            self._refuse_unfit(changes, table, steps)
         self._follow(table, steps)
         emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
@@ -57,6 +69,8 @@ class Target:
             details = f"{missing} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
             raise SetupError("STOPPED", where=str(self.id), details=details)
         self._refuse_key_only(rows, table)
+        if self.on_lossy == "flag" and (count := self._unfit(rows, table, steps).count()):
+            summary.flags[NOT_TYPED] += count
         newest = self._newest(rows, table, keys, steps).persist()
         try:
             return self._apply(newest, table, keys)
@@ -64,6 +78,28 @@ class Target:
             newest.unpersist()
 
     # ---- rows
+    def _unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> DataFrame:
+        """Rows with a value that its column's type can't hold: such a zero date has no Spark type but text."""
+        kinds = self.types.kinds
+        columns = [c for c in table.columns if c.type.kind in kinds and not c.virtual]
+        unfit = F.lit(False)
+        for column in columns:
+            for side in ("before", "after"):
+                text = self._text(side, column, steps)[0]
+                unfit = unfit | (F.expr(text).isNotNull() & self._convert(text, column).isNull())
+        return rows.where(unfit) if columns else rows.limit(0)
+
+    def _refuse_unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> None:
+        if not self.types.kinds:
+            return
+        found = self._unfit(rows, table, steps).select("commit_ts").first()
+        if found is not None:
+            details = (
+                f"the change at commit_ts {found['commit_ts']} has a date or time that Spark's types can't hold:"
+                " --types exact keeps it as text, --on-lossy flag writes NULL"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
     def _refuse_key_only(self, rows: DataFrame, table: Table) -> None:
         if len([c for c in table.columns if not c.virtual]) > len(table.handle_key):
             cut = rows.where("op <> 'd' and size(map_keys(after)) <= size(`key`)").limit(1).collect()
@@ -79,7 +115,7 @@ class Target:
         old = [self._value("before", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
         new = [self._value("after", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
-        none = [F.lit(None).cast(spark_type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
+        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]
         written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values)
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
@@ -97,6 +133,15 @@ class Target:
 
     def _value(self, side: str, column: Column, steps: list[Step]) -> Any:
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
+        text, present = self._text(side, column, steps)
+        typed = self._convert(text, column)
+        known, value = self._filled(column) if _was_added(column, steps) else (True, None)
+        if not known or value is None:
+            return typed
+        return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
+
+    def _text(self, side: str, column: Column, steps: list[Step]) -> tuple[str, str]:
+        """SQL: a column's text in plain form, and whether the row has the column."""
         text = f"{side}[{_literal(column.name)}]"
         present = f"map_contains_key({side}, {_literal(column.name)})"
         for until, name in reversed(names_over_time(steps, column.name)):
@@ -104,12 +149,35 @@ class Target:
             present = (
                 f"CASE WHEN commit_ts <= {until} THEN map_contains_key({side}, {_literal(name)}) ELSE {present} END"
             )
+        return text, present
+
+    def _convert(self, text: str, column: Column) -> Any:
+        """A text in plain form as the column's type; NULL for what a temporal type can't hold."""
+        if column.type.kind in self.types.kinds:
+            return READ[column.type.kind](F.expr(text), self.zone)
         convert = _CONVERT.get(column.type.kind)
-        typed = convert(f"({text})", column) if convert else text
-        known, value = filled(column) if _was_added(column, steps) else (True, None)
-        if not known or value is None:
-            return F.expr(typed)
-        return F.expr(f"CASE WHEN {present} THEN {typed} ELSE {_constant(column, value)} END")
+        return F.expr(convert(f"({text})", column) if convert else text)
+
+    def _type(self, column: Column) -> str:
+        return spark_type(column, self.types)
+
+    def _filled(self, column: Column) -> tuple[bool, Any]:
+        """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
+        known, value = filled(column)
+        if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
+            value = values.shift_zone(value, "UTC", self.zone)[0]
+        return known, value
+
+    def _constant(self, column: Column, value: Any) -> str:
+        """A value in plain form as SQL of the column's Spark type; NULL for a zero date that it can't hold."""
+        if column.type.kind in self.types.kinds:
+            try:
+                made = PYTHON[column.type.kind](str(value), self.zone)
+            except (ValueError, ArithmeticError):
+                return f"CAST(NULL AS {self._type(column)})"
+            text = f"{made:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
+            return f"CAST({_literal(text)} AS {self._type(column)})"
+        return _constant(column, value)
 
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column]) -> int:
         shown = [c for c in table.columns if not c.virtual]
@@ -165,7 +233,11 @@ class Target:
         if not lake.exists(self.spark, self.path):
             self._create(table, max((s.commit_ts for s in steps), default=0))
             return
-        applied = int(self._properties().get(_APPLIED, 0))
+        properties = self._properties()
+        applied, types = int(properties.get(_APPLIED, 0)), properties.get(_TYPES, "exact")
+        if types != self.types.types:
+            details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
+            raise SetupError("USAGE", details=details)
         for step in (s for s in steps if s.commit_ts > applied):
             if step.emptied:
                 self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {step.commit_ts}")
@@ -181,8 +253,9 @@ class Target:
             self._remember(steps[-1].commit_ts)
 
     def _create(self, table: Table, applied: int) -> None:
-        columns = [f"{quoted(c.name)} {spark_type(c)}" for c in table.columns if not c.virtual]
+        columns = [f"{quoted(c.name)} {self._type(c)}{_comment(c)}" for c in table.columns if not c.virtual]
         properties = {**lake.PROPERTIES, _APPLIED: str(applied), "bridge.table": str(self.id)}
+        properties[_TYPES] = self.types.types
         told = ", ".join(f"'{k}' = {_literal(v)}" for k, v in properties.items())
         columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
         self.spark.sql(f"CREATE TABLE {lake.at(self.path)} ({columns_text}) USING delta TBLPROPERTIES ({told})")
@@ -190,20 +263,30 @@ class Target:
     def _reach(self, table: Table, commit_ts: int | None, drop: bool) -> None:
         have = self._columns()
         for column in (c for c in table.columns if not c.virtual):
-            wanted = spark_type(column)
+            wanted, name = self._type(column), quoted(column.name)
             if column.name not in have:
-                self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({quoted(column.name)} {wanted})")
-                known, value = filled(column)
+                added = f"{name} {wanted}{_comment(column)}"
+                self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({added})")
+                known, value = self._filled(column)
                 if commit_ts is not None and known and value is not None:
                     self.spark.sql(
-                        f"UPDATE {lake.at(self.path)} SET {quoted(column.name)} = {_constant(column, value)}"
+                        f"UPDATE {lake.at(self.path)} SET {name} = {self._constant(column, value)}"
                         f" WHERE {COMMIT_TS} <= {commit_ts}"
                     )
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
+            self._tell_type(column)
         shown = {c.name for c in table.columns if not c.virtual} | {COMMIT_TS}
         for name in set(have) - shown if drop else ():
             self.spark.sql(f"ALTER TABLE {lake.at(self.path)} DROP COLUMN {quoted(name)}")
+
+    def _tell_type(self, column: Column) -> None:
+        """The column's comment is its TiDB type, as that is now."""
+        fields = self.spark.read.format("delta").load(lake.absolute(self.path)).schema.fields
+        now = next((f.metadata.get("comment", "") for f in fields if f.name == column.name), "")
+        if _comment(column) and _comment(column) != f" COMMENT {_literal(now)}":
+            where = f"{lake.at(self.path)} ALTER COLUMN {quoted(column.name)}"
+            self.spark.sql(f"ALTER TABLE {where}{_comment(column)}")
 
     def _retype(self, name: str, have: str, wanted: str) -> None:
         """Widens in place where Delta can; else writes the table anew. A value that does not fit stops the job."""
@@ -244,6 +327,12 @@ def _was_added(column: Column, steps: list[Step]) -> bool:
     return any(
         s.before is not None and s.after is not None and not names & {c.name for c in s.before.columns} for s in steps
     )
+
+
+def _comment(column: Column) -> str:
+    """The column's TiDB type as its comment, "" where nobody knows it."""
+    told = metadata_of(column, certain=bool(column.charset) or column.id != 0)
+    return f" COMMENT {_literal(told['tidb_type'])}" if told else ""
 
 
 def _constant(column: Column, value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from schemas.event import DdlEvent
+from schemas.publish.spark import EXACT
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.cell_warm import warm
@@ -28,6 +29,7 @@ from spark_jobs.piece_batches import Form, PieceBatches, pieces_type
 from spark_jobs.sending import Sender, dead_letters
 from spark_jobs.sinks import Place, Topic, place_of_frames
 from spark_jobs.summary import Summary
+from spark_jobs.views import newest_table, with_newest, zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,22 +135,21 @@ class Runner:
         else:
             changes = out.select("change.*")
             if self._table is not None:
-                changes, count = self._typed(changes, summary)
+                changes, count = self._typed(changes, work, summary)
             self._out.write(changes.drop("error"), number, by_time)
         return count
 
-    def _typed(self, changes: DataFrame, summary: Summary) -> tuple[DataFrame, int]:
+    def _typed(self, changes: DataFrame, work: Work, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""
-        from spark_jobs.api import _newest_table, typed_changes
+        from spark_jobs.api import in_view
 
         assert self._table is not None
-        ours = self._of_table(changes, [(0, self._table)], summary)
-        found = typed_changes(ours, _newest_table(self._work.read, self._table))
+        read = work.read if work.read.view and work.read.view.table.columns else with_newest(work.read)
+        found = in_view(self._of_table(changes, [(0, self._table)], summary), read)
         return found, found.count()
 
     def _merged(self, changes: DataFrame, work: Work, summary: Summary) -> int:
         """The changes applied to the Delta table; how many keys were written."""
-        from spark_jobs.api import _newest_table
         from spark_jobs.merging import Target
 
         assert self._table is not None
@@ -158,12 +159,15 @@ class Runner:
             statements += self._work.read.tables.statements()
         steps, names = steps_of(statements, self._table), table_names(statements, self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
-        table = known or _newest_table(work.read, self._table)
+        table = known or newest_table(work.read, self._table)
         if not steps and work.read.format == "avro":
             table = self._keyed(table, changes)
         ours = self._of_table(changes, names, summary)
         # A micro-batch has a session of its own: its views are not seen from another.
-        return Target(changes.sparkSession, self._table, self._path).merge(ours, table, steps, summary)
+        types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+        zone = zone_of(work.read)
+        target = Target(changes.sparkSession, self._table, self._path, types, zone, on_lossy)
+        return target.merge(ours, table, steps, summary)
 
     def _keyed(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
@@ -211,7 +215,11 @@ class Runner:
                     self._checkpoint.keep_ddl(number, events)
             tables = learned
         write = replace(self._work.write, tables=tables) if self._work.write else None
-        return replace(self._work, read=replace(read, tables=tables), write=write)
+        read = replace(read, tables=tables)
+        if read.view is not None and not self._work.merge:
+            with suppress(SetupError):  # a table that nobody knows yet has no rows yet
+                read = with_newest(read)
+        return replace(self._work, read=read, write=write)
 
     def _fresh(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:
         """Without changes that were there before, in this batch or an earlier one."""

@@ -33,8 +33,8 @@ _EVENTS: list[tuple[str, Any]] = [
 class _Writer:
     """Rows to a file in batches; the file appears under its name when it is complete."""
 
-    def __init__(self, path: Path, columns: list[tuple[str, Any]]) -> None:
-        self._schema = pa.schema(columns)
+    def __init__(self, path: Path, columns: list[tuple[str, Any]], metadata: dict[bytes, bytes] | None = None) -> None:
+        self._schema = pa.schema(columns, metadata)  # type: ignore[arg-type]  # the stubs know less
         self._path, part = part_of(path)
         if part is None:
             raise SetupError("USAGE", details=f"{path}: Parquet needs a file")

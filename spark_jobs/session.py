@@ -87,12 +87,33 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     if active is not None:
         return _adjusted(active, {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        builder = SparkSession.builder.appName(app).config(map={_LIMIT: "8000", **RUNTIME, **config})
+        given = {**_submitted(), **({"spark.master": master} if master else {}), **config}
+        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **huge_methods(given)})
         return (builder.master(master) if master else builder).getOrCreate()
     master = master or config.get("spark.master") or "local[*]"
     settings = _settings(master, config)
     with _environment(_variables(local=_is_local(master))):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def huge_methods(given: Mapping[str, str]) -> dict[str, str]:
+    """Under spark-submit: HotSpot's option for executors, which are yet to start; Spark's limit where it is too late.
+
+    given: the settings that there are. The driver runs already; with a local master it is the executor too.
+    """
+    if _is_local(given.get("spark.master", "local[*]")):
+        late = _HUGE not in given.get(_JVM_OPTIONS, "") and _LIMIT not in given
+        return {_LIMIT: "8000"} if late else {}
+    options = given.get(_EXECUTOR_OPTIONS, "")
+    return {} if _HUGE in options else {_EXECUTOR_OPTIONS: " ".join(filter(None, [_HUGE, options]))}
 
 
 def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from schemas.event import MAX_TSO
 from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId, TableVersion
-from schemas.wire import format_named
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema, tidb_row
 from spark_jobs.fitted import Fitted
@@ -40,44 +39,41 @@ def typed_decode(
     table = versions[0].table
     view = TableView(table, types, missing, on_lossy)
     key = [c.name for c in table.columns if c.name in table.handle_key]
-    zone = format_named(side.format).zone or side.options.time_zone
+    seen = replace(side, view=view)
     if side.format == "avro":
-        changes = _ours(_avro(frame, side, tuple(versions), view, key, certain=True), id_)
+        changes = _ours(_avro(frame, seen, tuple(versions), key), id_)
     else:
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
-        side = replace(side, view=view) if typed else side
-        batches = TypedBatches(side, tuple(versions), arrow_schema(schema), missing, until)
+        batches = TypedBatches(seen if typed else side, tuple(versions), arrow_schema(schema), missing, until)
         made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
         changes = _ours(made, id_)
-    return typed_view(changes.select(*_columns(id_, key, changes.columns)), view, zone, certain=True)
+    return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
 
 
-def avro_decode(frame: DataFrame, side: Side, view: TableView, key: Sequence[str]) -> DataFrame | None:
+def avro_decode(frame: DataFrame, side: Side, key: Sequence[str]) -> DataFrame | None:
     """TiCDC Avro of a table without definitions, other tables that are known left out before; None without numba.
 
-    view: of the newest registered value schema. key: the names of the newest key schema.
+    side: with a view of the newest registered value schema. key: the names of the newest key schema.
     """
+    assert side.view is not None
     if not warm("avro"):
         return None
-    table = view.table
-    made = _avro(frame, side, (TableVersion(0, table),), view, list(key), certain=False)
-    changes = _ours(made, table.id, others="late_tables")
-    return typed_view(
-        changes.select(*_columns(table.id, list(key), changes.columns)), view, side.options.time_zone, certain=False
-    )
+    table = side.view.table
+    changes = _ours(_avro(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables")
+    return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
 
 
-def _avro(
-    frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], view: TableView, key: list[str], certain: bool
-) -> DataFrame:
+def _avro(frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], key: list[str]) -> DataFrame:
     from spark_jobs.avro_batches import AvroBatches, avro_schema
 
+    view = side.view
+    assert view is not None
     schema = avro_schema(view.table)
-    batches = AvroBatches(replace(side, view=view), versions, arrow_schema(schema), view.missing, key=tuple(key))
+    batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
     run = batches if view.types == EXACT else Fitted(batches, view)
     wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
-    return wanted.mapInArrow(run, _with_tidb_types(schema, view.table, certain))
+    return wanted.mapInArrow(run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
 
 
 def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:

@@ -7,13 +7,15 @@ are checked here: such a plan gives the message with each row, as `_key` and `_v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from schemas.publish.spark import metadata_of, spark_type
 from schemas.table import Column as TableColumn
 from schemas.types import Kind
+from spark_jobs.codec import Side
 from spark_jobs.table_view import FOLD, NOT_TYPED, TableView, transition_dates
+from spark_jobs.views import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,58 +25,63 @@ _SIDES = {"before": "_b", "after": "_a"}
 _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
 
-def typed_view(frame: DataFrame, view: TableView, zone: str, certain: bool) -> DataFrame:
-    """Change events with exact structs → with the view's types. zone: of TIMESTAMP text; certain: as metadata_of."""
+def typed_view(frame: DataFrame, read: Side) -> DataFrame:
+    """Change events with exact structs → with the types of the side's view."""
     from pyspark.sql import functions as F
 
-    kinds = view.types.kinds
-    columns = [c for c in view.table.columns if c.type.kind in kinds and not c.virtual]
-    checked = KEY not in frame.columns
+    view, zone = read.view, zone_of(read)
+    assert view is not None
+    columns = [c for c in view.table.columns if c.type.kind in view.types.kinds and not c.virtual]
     names = [name for name in frame.columns if name not in (KEY, VALUE)]
     if not columns:
         return frame.select(*names)
-    texts = {side: [F.col(side)[c.name] for c in columns] for side in _SIDES}
-    read = frame.select(
-        "*",
-        *(
-            F.struct(*(_READ[c.type.kind](t, zone).alias(f"c{n}") for n, (t, c) in _numbered(texts[side], columns)))
-            .alias(short)
-            for side, short in _SIDES.items()
-        ),
-    )  # fmt: skip
-    bad = [
-        (column, text, text.isNotNull() & F.col(short)[f"c{n}"].isNull())
-        for side, short in _SIDES.items()
-        for n, (text, column) in _numbered(texts[side], columns)
-    ]
-    if view.on_lossy == "error":
-        read = read.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
-        wrong = F.col("_wrong").isNotNull()
-    else:
-        wrong = F.lit(False)
+    cells = [(short, n, F.col(side)[c.name], c) for side, short in _SIDES.items() for n, c in enumerate(columns)]
+    made = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
+    typed = frame.select("*", _barrier(made[0]), *made[1:])
+    bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
     out: dict[str, Column] = {name: F.col(name) for name in names}
     for side in _SIDES:
-        row = F.when(F.col(side).isNotNull(), F.struct(*_row(view, side, columns, certain)))
-        if view.on_lossy == "error" and checked:
-            row = F.when(wrong, F.raise_error(F.col("_wrong"))).otherwise(row)
-        out[side] = row
+        row = F.struct(*_row(view, side, columns, certain=read.tables is not None))
+        out[side] = F.when(F.col(side).isNotNull(), row)
     flags = [F.when(b, F.lit(f"{NOT_TYPED}:{c.name}")) for c, _, b in bad] if view.on_lossy == "flag" else []
     flags += [F.when(_folds(t, zone), F.lit(f"{FOLD}:{c.name}")) for c, t, _ in bad if _may_fold(c, zone)]
     if flags:
         out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
-    if view.on_lossy == "error" and not checked:
-        told = F.struct(F.lit("INVALID_VALUE").alias("code"), F.col("_wrong").alias("detail"),
-                        F.col(KEY).alias("key"), F.col(VALUE).alias("value"))  # fmt: skip
-        for name in names:
-            if name not in ("kind", "row", "source", "error"):
-                out[name] = F.when(~wrong, out[name])
-        out["kind"] = F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
-        out["error"] = F.when(wrong, told).otherwise(F.col("error"))
-    return read.select(*(column.alias(name) for name, column in out.items()))
+    if view.on_lossy == "error":
+        typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
+        out |= dict(_failed(out, KEY in frame.columns))
+    return typed.select(*(column.alias(name) for name, column in out.items()))
 
 
-def _numbered(texts: list[Column], columns: list[TableColumn]) -> enumerate[tuple[Column, TableColumn]]:
-    return enumerate(zip(texts, columns, strict=True))
+def _failed(out: Mapping[str, Column], message: bool) -> Iterator[tuple[str, Column]]:
+    """A row with a value that its type can't hold, as an error with its message.
+
+    Without the message the row was checked before: then such a row ends the query.
+    """
+    from pyspark.sql import functions as F
+
+    detail, wrong = F.col("_wrong"), F.col("_wrong").isNotNull()
+    if not message:
+        yield from ((side, F.when(wrong, F.raise_error(detail)).otherwise(out[side])) for side in _SIDES)
+        return
+    code = F.lit("INVALID_VALUE").alias("code")
+    told = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
+    for name, column in out.items():
+        if name not in ("kind", "row", "source", "error"):
+            yield name, F.when(~wrong, column)
+    yield "kind", F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
+    yield "error", F.when(wrong, told).otherwise(F.col("error"))
+
+
+def _barrier(column: Column) -> Column:
+    """The column, but not one that Spark would take for the same each time.
+
+    Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
+    made from, again and again.
+    """
+    from pyspark.sql import functions as F
+
+    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_SIDES['before']}0")
 
 
 def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) -> list[Column]:
@@ -86,7 +93,7 @@ def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) ->
         if column.virtual:
             continue
         name = column.name
-        value = F.col(_SIDES[side])[f"c{numbers[name]}"] if name in numbers else F.col(side)[name]
+        value = F.col(f"{_SIDES[side]}{numbers[name]}") if name in numbers else F.col(side)[name]
         out.append(value.alias(name, metadata=metadata_of(column, certain)))
     return out
 
@@ -137,7 +144,7 @@ def _time(text: Column, _zone: str) -> Column:
     return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), made)
 
 
-_READ: Mapping[Kind, Callable[[Column, str], Column]] = {
+READ: Mapping[Kind, Callable[[Column, str], Column]] = {
     Kind.DATE: _date,
     Kind.DATETIME: _datetime,
     Kind.TIMESTAMP: _timestamp,

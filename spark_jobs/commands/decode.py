@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
+from schemas.wire import format_named
 from spark_jobs.commands import grammar
 from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side
+from spark_jobs.commands.sides import read_side, view_of
 from spark_jobs.flow import Work
 
 _EXAMPLES = """\
@@ -16,6 +18,8 @@ examples
   python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
   python -m spark_jobs decode --format auto --in messages.jsonl --schemas schemas.jsonl
   python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
+  python -m spark_jobs decode --format open --ddl history.jsonl --in messages.jsonl \\
+      --table shop.orders --types typed --out orders.parquet
   python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders \\
       --table shop.orders --out delta:/lake/orders_changes --stream --checkpoint /lake/_checkpoints/orders
 """
@@ -27,10 +31,16 @@ def add(commands: Any) -> None:
     p.add_argument(
         "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
     )
-    p.add_argument("--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH and FILE.parquet)")
+    p.add_argument("--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH or FILE.parquet)")
+    grammar.types(p)
+    p.add_argument("--time", choices=("text", "interval"), default="text", help="TIME as text or as an interval (text)")
+    p.add_argument(
+        "--missing", choices=("null", "default"), default="null", help="what a row has for a column added later (null)"
+    )
     grammar.job(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    read = read_side(args, "flag")
+    zoned = args.types == "typed" and format_named(args.format).zone is None  # TIMESTAMP text becomes a time
+    read = replace(read_side(args, "flag", warn=zoned), view=view_of(args))
     return run_job(args, Work(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))

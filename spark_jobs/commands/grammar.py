@@ -101,6 +101,14 @@ def reading(p: argparse.ArgumentParser) -> None:
     kafka(p)
 
 
+def types(p: argparse.ArgumentParser) -> None:
+    """How the columns of one table are typed."""
+    p.add_argument(
+        "--types", choices=("exact", "typed"), default="exact",
+        help="temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp (exact)",
+    )  # fmt: skip
+
+
 def registry(p: argparse.ArgumentParser) -> None:
     p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
     p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")

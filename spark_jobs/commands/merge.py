@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from schemas.errors import SetupError
+from schemas.wire import format_named
 from spark_jobs.commands import grammar
 from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side
+from spark_jobs.commands.sides import read_side, view_of
 from spark_jobs.endpoints import delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import statements_of
@@ -22,7 +24,7 @@ examples
 
 The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:
 from --ddl, from DDL in the topic, or (Avro without either) from the registered schemas, which can't tell a rename from
-a column dropped and one added: there no column goes.
+a column dropped and one added: there no column goes. Columns have their TiDB type as comment.
 """
 
 
@@ -30,6 +32,7 @@ def add(commands: Any) -> None:
     p = grammar.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
     p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages")
     p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
+    grammar.types(p)
     grammar.job(p)
 
 
@@ -38,5 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     if args.until_resolved or args.dedupe:
         raise SetupError("USAGE", details="merge takes each key's newest change: no --dedupe, no --until-resolved")
-    work = Work(read_side(args, "error"), None, None, args.on_error, merge=True)
+    zoned = args.types == "typed" and format_named(args.format).zone is None
+    read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
+    work = Work(read, None, None, args.on_error, merge=True)
     return run_job(args, work, statements_of(args.ddl))

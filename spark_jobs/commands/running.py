@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
@@ -13,6 +15,8 @@ from spark_jobs.commands.sides import kafka_of, seconds
 from spark_jobs.endpoints import (
     DeadLetters,
     KafkaClient,
+    LineSink,
+    Sink,
     delta_of,
     different_files,
     line_sink,
@@ -23,7 +27,9 @@ from spark_jobs.endpoints import (
 )
 from spark_jobs.flow import Work
 from spark_jobs.progress import tell_summary, tracked
+from spark_jobs.summary import Summary
 from spark_jobs.tables import table_of
+from spark_jobs.views import with_newest
 
 
 def dead_place(args: argparse.Namespace) -> str | None:
@@ -61,26 +67,45 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
             lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
-    if delta_of(args.out) or table:
+    if table and args.out.endswith(".parquet"):
+        summary = _table_file(args, work, kafka, place)
+    elif delta_of(args.out) or table:
         from spark_jobs.delta_job import run_batch
 
         summary = run_batch(work, args.source, args.out, place, kafka, args.master, table, statements)
     else:
         dead = DeadLetters(place, kafka) if place else None
-        if args.spark:
-            from spark_jobs import spark_run
-
-            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
-            summary = spark_run.run(args.source, work, out, dead, kafka, args.master)
-        else:
-            reading = plain_source if args.command == "encode" else source
-            out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
-            incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
-            summary = jobs.run(incoming, work, out, dead)
+        out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+        summary = _run(args, work, out, dead, kafka)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
     tell_summary(args.command, summary)
     return summary.exit_code
+
+
+def _run(
+    args: argparse.Namespace, work: Work, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient
+) -> Summary:
+    """In Spark or in this process."""
+    if args.spark:
+        from spark_jobs import spark_run
+
+        return spark_run.run(args.source, work, out, dead, kafka, args.master)
+    reading = plain_source if args.command == "encode" else source
+    incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
+    return jobs.run(incoming, work, out, dead)
+
+
+def _table_file(args: argparse.Namespace, work: Work, kafka: KafkaClient, place: str | None) -> Summary:
+    """decode of one table to FILE.parquet, its columns typed."""
+    from spark_jobs.table_parquet import TableParquet
+
+    work = replace(work, read=with_newest(work.read))
+    dead = DeadLetters(place, kafka) if place else None
+    out = TableParquet(Path(args.out), work.read)
+    summary = _run(args, work, out, dead, kafka)
+    out.tell(summary)
+    return summary
 
 
 def waiting(place: str, kafka: KafkaClient) -> int | None:

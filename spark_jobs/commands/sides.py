@@ -13,6 +13,8 @@ from schemas.claim_folder import ClaimFolder
 from schemas.errors import SetupError
 from schemas.options import Options
 from schemas.ports import TableSource
+from schemas.publish.spark import EXACT, Types
+from schemas.table import Table
 from schemas.wire import FORMATS, format_named
 from schemas.wire.base import Format
 from spark_jobs.codec import PLAIN, Side
@@ -20,6 +22,8 @@ from spark_jobs.definitions import Definitions
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.table_view import TableView
+from spark_jobs.tables import table_of
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
@@ -45,6 +49,19 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Si
     tables = tables_of(args)
     learn = from_stream or args.command in _LEARN
     return Side(args.format, schemas, options, tables, claims, verify, learn)
+
+
+def view_of(args: argparse.Namespace) -> TableView | None:
+    """How the rows of --table are typed; its columns come later (spark_jobs.views.with_newest). SetupError USAGE."""
+    types, missing = Types(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
+    id_ = table_of(args.table)
+    if id_ is None:
+        if types != EXACT or missing != "null":
+            raise SetupError("USAGE", details="--types, --time and --missing go with --table DB.TABLE")
+        return None
+    if types.time == "interval" and not args.out.endswith(".parquet"):
+        raise SetupError("USAGE", details="--time interval: Delta tables have no intervals; choose FILE.parquet")
+    return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")
 
 
 def write_side(args: argparse.Namespace, read: Side) -> Side:

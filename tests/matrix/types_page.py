@@ -14,7 +14,7 @@ Made by `make docs` from `schemas/types.py`; a type is one row there. How a valu
 - Code: the type code of MySQL's protocol, which Open Protocol and Craft carry. CHAR and BINARY share one, and so do VARCHAR and VARBINARY, TEXT and BLOB; the flag `binary` tells them apart.
 - Avro: `tidb_type` of TiCDC's schema, and the type on the wire. DECIMAL is text with `avro-decimal-handling-mode=string`, BIGINT UNSIGNED with `avro-bigint-unsigned-handling-mode=string`. Several SQL types share one `tidb_type`; without a table definition the widest of them is meant.
 - Debezium: the Kafka Connect type and, where there is one, the semantic name of TiCDC's Debezium.
-- Spark: the type with `--types exact`. DECIMAL(p,s) up to 38 digits is decimal(p,s), longer ones are text. Temporal values are text, as SQL writes them.
+- Spark: the type with `--types exact`. DECIMAL(p,s) up to 38 digits is decimal(p,s), longer ones are text. Temporal values are text, as SQL writes them; with `--types typed` DATE is date, DATETIME timestamp_ntz and TIMESTAMP timestamp, with `--time interval` TIME is a day-time interval.
 - Plain: how `decode` writes the value as JSON: as SQL's text, or `{"hex":"…"}` for bytes.
 
 | TiDB type | code | Avro | Debezium | Spark | plain |

@@ -1,12 +1,19 @@
-"""The compiled Avro reader gives what the decoder gives, or leaves the message to it."""
+"""The compiled Avro reader gives what the decoder gives, or leaves the message to it.
+
+BRIDGE_FUZZ=N: damaged messages (20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds checks.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,11 +39,12 @@ from spark_jobs.definitions import Definitions
 from tests.schemas.rows import change
 from tests.support.cell_batches import batch_of, binaries, read_batch
 from tests.support.fuzz import SEED, damaged
-from tests.support.golden import Golden, Registry, cases
+from tests.support.golden import ROOT, Golden, Registry, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 GOLDENS = cases("avro")
+MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 
 
 class _All:
@@ -124,13 +132,24 @@ def test_any_tables_and_ids_in_one_batch() -> None:
     assert len({e.schema_id for e in found.values()}) > 100
 
 
-def test_damaged_messages() -> None:
-    """What is taken is what the decoder gives; all else is left to it."""
+def fuzz(count: int) -> int:
+    """Damages messages of all golden cases. What is taken is what the decoder gives; out: how many."""
     messages, rng = _everything(), random.Random(SEED)
     values, keys = [m.value for m in messages if m.value], [m.key for m in messages if m.key]
-    wrong = [damaged(rng, rng.choice(messages), values, keys) for _ in range(20_000)]
-    found = _same(Context(_All()), wrong)
-    assert len(wrong) / 100 < len(found) < len(wrong) / 2
+    return len(_same(Context(_All()), [damaged(rng, rng.choice(messages), values, keys) for _ in range(count)]))
+
+
+def test_damaged_messages() -> None:
+    assert MUTATIONS // 100 < fuzz(MUTATIONS) < MUTATIONS // 2
+
+
+@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
+def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
+    code = "from tests.schemas.test_avro_cells import fuzz; print(fuzz(20000))"
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
 
 
 def test_cut_messages() -> None:

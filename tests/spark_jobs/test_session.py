@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.java import find_java, spark_java_home
-from spark_jobs.session import RUNTIME, spark_session
+from spark_jobs.session import RUNTIME, huge_methods, spark_session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,3 +134,15 @@ def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_pa
     packages = session._settings("spark://host:7077", {"spark.jars.packages": "g:a:1"})
     assert "spark.jars" not in packages
     assert "spark.driver.host" not in packages
+
+
+def test_huge_methods_are_compiled_under_spark_submit() -> None:
+    """Executors are told when they start; a driver that runs and was not told has Spark's own limit."""
+    huge, executor = "-XX:-DontCompileHugeMethods", "spark.executor.extraJavaOptions"
+    local = {"spark.master": "local[2]"}
+    assert huge_methods(local) == huge_methods({}) == {"spark.sql.codegen.hugeMethodLimit": "8000"}
+    assert huge_methods({**local, "spark.driver.extraJavaOptions": f"-Xss4m {huge}"}) == {}
+    cluster = {"spark.master": "spark://host:7077"}
+    assert huge_methods(cluster) == {executor: huge}
+    assert huge_methods({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} -Xss4m"}
+    assert huge_methods({**cluster, executor: huge}) == {}

@@ -1,0 +1,186 @@
+"""Temporal columns as Spark's own types: whatever plan reads them, the values are those of the in-process decoder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from schemas.errors import SetupError
+from schemas.event import Message, RowChange
+from schemas.options import Options
+from schemas.publish.spark import Types
+from schemas.table import Column, TableId
+from schemas.types import Kind
+from spark_jobs import decode
+from spark_jobs.codec import Side, decode_one
+from spark_jobs.lookup import FileSchemas, Registered
+from spark_jobs.table_view import TableView
+from spark_jobs.views import newest_table
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TYPED = Types("typed", "interval")
+
+
+def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
+    rows = [(m.key, m.value, m.topic, n) for n, m in enumerate(messages)]
+    return spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint")
+
+
+def _local(value: Any, column: Column | None = None) -> Any:
+    """As pyspark collects it: a timestamp in this process's zone, without saying so; a float as the float32 it is."""
+    if column is not None and column.type.kind is Kind.FLOAT and value is not None:
+        return pa.array([value], pa.float32())[0].as_py()
+    return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
+
+
+def _expected(side: Side, view: TableView, messages: list[Message]) -> list[dict[str, Any]]:
+    """What the in-process decoder and the view make of the messages, a row each as `_got` shows them."""
+    decoder, out = replace(side, view=view).decoder(), []
+    columns = [c for c in view.table.columns if not c.virtual]
+    for number, message in enumerate(messages):
+        result = decode_one(decoder, message)
+        if result.error is not None:
+            told = (result.error.code, result.error.detail, message.key, message.value)
+            out.append({"offset": number, "row": 0, "error": told})
+        for row, event in enumerate(result.events):
+            if isinstance(event, RowChange) and event.table.id == view.table.id:
+                made: dict[str, Any] = {"offset": number, "row": row, "op": event.op, "flags": event.flags}
+                for part, values in (("before", event.before), ("after", event.after)):
+                    found = view.row(values, event.zone)
+                    made[part] = None if found is None else {c.name: _local(found.get(c.name), c) for c in columns}
+                out.append(made)
+    return out
+
+
+def _got(frame: DataFrame) -> list[dict[str, Any]]:
+    out = []
+    for row in (r.asDict(recursive=True) for r in frame.where("kind in ('row', 'error')").collect()):
+        head = {"offset": row["source"]["offset"], "row": row["row"]}
+        if row["error"] is not None:
+            rest = [v for k, v in row.items() if k not in ("kind", "row", "source", "error")]
+            assert rest == [None] * len(rest), "an error row has nothing else"
+            error = row["error"]
+            key, value = (None if error[k] is None else bytes(error[k]) for k in ("key", "value"))
+            out.append({**head, "error": (error["code"], error["detail"], key, value)})
+        else:
+            out.append({**head, **{k: row[k] for k in ("op", "flags", "before", "after")}})
+    return sorted(out, key=lambda r: (r["offset"], r["row"]))
+
+
+_CASES: dict[str, tuple[Golden, bool, Any]] = {
+    "avro in the JVM": (Golden("avro", "wide.before.ext1"), False, {"check": "header"}),
+    "avro, exact": (Golden("avro", "wide.before.ext1"), False, {}),
+    "avro with definitions": (Golden("avro", "wide.ext1"), True, {}),
+    "open": (Golden("open", "wide.build_at_end"), True, {}),
+    "open, rows by themselves": (Golden("open", "wide.default"), True, {}),
+    "craft": (Golden("craft", "wide.default"), True, {}),
+    "debezium": (Golden("debezium", "wide.ext.schema"), True, {}),
+    "debezium-avro": (Golden("debezium-avro", "wide.str.ext"), True, {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "on_lossy"),
+    [*((name, "error") for name in _CASES), *((name, "flag") for name in ("avro in the JVM", "open", "debezium-avro"))],
+)
+def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on_lossy: Any) -> None:
+    golden, ddl, more = _CASES[name]
+    side, messages = golden.side(ddl), golden.messages()
+    decoder = side.decoder()
+    rows = [e for m in messages for e in decode_one(decoder, m).events if isinstance(e, RowChange)]
+    id_ = next(e.table.id for e in rows if any(c.type.name == "datetime" for c in e.table.columns))
+    frame = decode(
+        _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=side.tables, table=str(id_),
+        time_zone=golden.zone, types="typed", time="interval", on_lossy=on_lossy, **more,
+    )  # fmt: skip
+    side = replace(side, options=Options.of({"time_zone": golden.zone, "on_lossy": on_lossy}))
+    view = TableView(newest_table(side, id_), TYPED, "null", on_lossy)
+    want = _expected(side, view, messages)
+    got = _got(frame)
+    assert repr(got) == repr(want)  # NaN is not NaN
+    values = [v for r in got for p in ("before", "after") for v in (r.get(p) or {}).values()]
+    if golden.name != "wide.build_at_end" or on_lossy == "flag":  # there one bad row fails the batch with the others
+        assert {date, datetime, timedelta} <= {type(v) for v in values}
+    fields = {f.name: f for f in frame.schema["after"].dataType.fields}  # type: ignore[attr-defined]
+    kinds = {f.dataType.simpleString() for f in fields.values()}
+    assert {"date", "timestamp", "timestamp_ntz", "interval day to second"} <= kinds
+    assert all(f.metadata["tidb_type"] for f in fields.values())
+
+
+# ---- values made for it: TIMESTAMP where clocks are set, zero and partial dates
+_COLUMNS = {"d": "DATE", "dt": "DATETIME", "ts": "TIMESTAMP", "t": "TIME"}
+_SCHEMA = {
+    "type": "record", "name": "t", "namespace": "default.d",
+    "fields": [
+        {"name": name, "type": ["null", {"type": "string", "connect.parameters": {"tidb_type": kind}}], "default": None}
+        for name, kind in _COLUMNS.items()
+    ],
+}  # fmt: skip
+_SCHEMAS = FileSchemas([Registered("t-value", 1, 1, json.dumps(_SCHEMA))])
+_VALUES = [
+    ("2024-02-29", "9999-12-31 23:59:59.999999", "2024-01-02 03:04:05.6", "-838:59:59.000001"),
+    ("0001-01-01", "1000-01-01 00:00:00", "2024-11-03 01:30:00", "00:00:00"),  # the hour that New York had twice
+    ("2024-12-31", "2024-12-31 00:00:00", "2024-03-10 02:30:00", "100:00:00"),  # the hour that it never had
+    ("0000-00-00", None, None, None),
+    ("2023-02-30", None, None, None),
+    ("2024-1-2", None, None, None),
+    (None, "2024-00-15 00:00:00", None, None),
+    (None, "0000-01-01 00:00:00", None, None),
+    (None, "2024-01-01 24:00:00", None, None),
+    (None, None, "0000-00-00 00:00:00", None),
+    (None, None, "0001-01-01 00:00:00", None),
+    (None, None, None, "1:00:00"),
+    (None, None, None, "00:60:00"),
+    ("2024-01-01\n", None, None, None),
+    (None, None, None, None),
+]
+
+
+def _record(row: tuple[str | None, ...]) -> bytes:
+    out = b"\0\0\0\0\1"
+    for text in row:
+        data = (text or "").encode()
+        out += b"\0" if text is None else b"\2" + bytes([len(data) * 2]) + data
+    return out
+
+
+@pytest.mark.parametrize("check", ["header", "exact"])
+def test_what_a_type_can_not_hold_is_told(spark: SparkSession, check: Any) -> None:
+    messages = [Message(None, _record(row), "t") for row in _VALUES]
+    both: tuple[Any, ...] = ("error", "flag")
+    for on_lossy in both:
+        frame = decode(
+            _frame(spark, messages), format="avro", schemas=_SCHEMAS, table="d.t", time_zone="America/New_York",
+            types="typed", time="interval", check=check, on_lossy=on_lossy,
+        )  # fmt: skip
+        side = Side("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
+        view = TableView(newest_table(side, TableId("d", "t")), TYPED, "null", on_lossy)
+        got = _got(frame)
+        assert repr(got) == repr(_expected(side, view, messages))
+        if on_lossy == "error":
+            assert ["error" in r for r in got] == [n >= 2 for n in range(14)] + [False]
+            assert got[3]["error"][:2] == (
+                "INVALID_VALUE", "column d: 0000-00-00 is no value of Spark's date",
+            )  # fmt: skip
+        else:
+            assert [r["flags"] for r in got[1:4]] == [
+                ["op_unknown", "timestamp_fold:ts"], ["op_unknown", "not_typed:ts"], ["op_unknown", "not_typed:d"],
+            ]  # fmt: skip
+            assert got[1]["after"]["ts"] == _local(datetime(2024, 11, 3, 5, 30, tzinfo=UTC))
+            assert got[0]["after"]["t"] == -timedelta(hours=838, minutes=59, seconds=59, microseconds=1)
+
+
+def test_types_go_with_a_table(spark: SparkSession) -> None:
+    frame = _frame(spark, [])
+    with pytest.raises(SetupError, match="go with table="):
+        decode(frame, format="avro", schemas=_SCHEMAS, types="typed")
+    with pytest.raises(SetupError, match="choose exact or typed"):
+        decode(frame, format="avro", schemas=_SCHEMAS, table="d.t", types="other")  # type: ignore[arg-type]
