@@ -92,7 +92,7 @@ def decode(
         _claims(claim_checks),
     )
     check_any_order(side)
-    frame = kafka_columns(messages)
+    frame = kafka_columns(messages).drop("headers")  # no event says them
     if table is not None:
         return _typed(frame, side, table_id(table), check, (Types(types, time), missing, on_lossy or "error"))
     if (types, time, missing) != ("exact", "text", "null"):
@@ -186,7 +186,7 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name in KAFKA_COLUMNS:
         if name == "headers":
             kind = "array<struct<key:string,value:binary>>"
-            none = F.array().cast(kind)  # not NULL: frames.HEADERS says why
+            none = F.array().cast(kind)  # not NULL: see WITH_HEADERS
             columns.append((F.coalesce(name, none) if name in have else none).alias(name))
         else:
             kind = _TYPES.get(name, "binary")

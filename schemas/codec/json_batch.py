@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from schemas.codec.json_columns import Cell, Span, typed
+from schemas.codec.json_columns import Cell, Filler
 from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import MAX_BATCH, Decoded, TypedRows, frozen
 from schemas.errors import WireError
@@ -105,6 +105,7 @@ class BatchDecoder:
 
     def __init__(self, format_: Format, low: int, high: int) -> None:
         self._format, self._low, self._high = format_, low, high
+        self._filler = Filler(format_.columns, format_.cells)
         self._forget()
 
     def _forget(self) -> None:
@@ -176,21 +177,15 @@ class BatchDecoder:
 
         from schemas.codec.kernel_json_text import mark_images
 
-        width = len(self._format.columns)
-        sides = []
-        for shift in (0, width):
-            side = []
-            for k, (column, cell) in enumerate(zip(self._format.columns, self._format.cells, strict=True)):
-                span = Span(data, found.places[shift + k], found.lengths[shift + k], count, bad)
-                side.append(typed(column, cell, span))
-                if images := self._images.get(column.name):
-                    ends = np.cumsum(np.array([len(i) for i in images], np.int64))
-                    texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
-                    mark_images(data, span.places, span.lengths, count, texts, ends, bad)
-            sides.append(tuple(side))
+        sides = self._filler.fill(data, found.places, found.lengths, count, bad)
+        for slot, column in enumerate(self._format.columns * 2):
+            if images := self._images.get(column.name):
+                ends = np.cumsum(np.array([len(i) for i in images], np.int64))
+                texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
+                mark_images(data, found.places[slot], found.lengths[slot], count, texts, ends, bad)
         return TypedRows(
             found.message[:count], found.commit_ts[:count], found.partition[:count], found.side[:count],
-            np.zeros(count, np.bool_), sides[0], sides[1],
+            np.zeros(count, np.bool_), tuple(sides[0]), tuple(sides[1]),
         )  # fmt: skip
 
     # ---- templates

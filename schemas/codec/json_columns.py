@@ -1,220 +1,104 @@
 """How the values of a column are read from JSON into typed buffers: a row of a table for each kind of value.
 
-A `Cell` says what stands in the message (`kernel_json`) and which filler makes the typed column. A format has a table
-of them by kind of column.
+A `Cell` says what stands in the message (`kernel_json`) and how the typed column is made of it (`kernel_json_all`). A
+format has a table of them by kind of column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from schemas import values
+from schemas.codec import kernel_json_all as kernel
+from schemas.codec import kernel_json_text
 from schemas.codec.kernel_json import BOOLEAN, INTEGER, REAL, STRING
-from schemas.codec.typed import TypedColumn
+from schemas.codec.typed import TypedColumn, frozen
 from schemas.table import Column
 
-_SHAPE = b"0000-00-00 00:00:00"
+_SHAPES = (b"0000-00-00 00:00:00", b"0000-00-00T00:00:00")
 _LARGE32, _LARGE64 = 37, 250  # 10^n: reals beyond are left to Python, which knows how they round
 
 
-class Span(NamedTuple):
-    """Values of one column: places and lengths by row in `data`; rows that are wrong are marked in `bad`."""
+class Fill(NamedTuple):
+    """A filler of `kernel_json_all`, and what it has to know.
 
-    data: Any
-    places: Any
-    lengths: Any
-    rows: int
-    bad: Any
+    room: bytes of a value at most, where it can be longer than what stands in the message.
+    """
 
-
-Fill = Callable[[Column, Span], Any]
-"""A column's values → its buffer, or (buffer, offsets)."""
+    code: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """kind: of the value in the message. form: of the typed column (`TypedColumn`)."""
+    """kind: of the value in the message. form: of the typed column (`TypedColumn`). fill: how a column is read."""
 
     kind: int
     form: str
-    fill: Fill
-
-
-def typed(column: Column, cell: Cell, span: Span) -> TypedColumn:
-    made = cell.fill(column, span)
-    made, offsets = made if isinstance(made, tuple) else (made, None)
-    return TypedColumn(column, cell.form, made, span.lengths[: span.rows] >= 0, offsets)
+    fill: Callable[[Column], Fill]
 
 
 # ---------------------------------------------------------------------------------- integers
-def _signed(column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_fill as kernel
-
+def _signed(column: Column) -> Fill:
     top = 1 << column.type.bits - 1
-    return _into("int64", kernel.fill_signed, span, -top, top - 1)
+    return Fill(kernel.SIGNED, -top, top - 1)
 
 
-def _year(_column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_fill as kernel
-
-    out = _into("int64", kernel.fill_signed, span, 0, 2155)
-    span.bad[(out > 0) & (out < 1901)] = 1
-    return out
-
-
-def _unsigned(high: int, span: Span, wraps: bool = False) -> Any:
-    import numpy as np
-
-    from schemas.codec import kernel_json_fill as kernel
-
-    return _into("uint64", kernel.fill_unsigned, span, np.uint64(high), wraps)
-
-
-def _into(kind: str, kernel: Any, span: Span, *limits: Any) -> Any:
-    import numpy as np
-
-    out = np.empty(span.rows, kind)
-    kernel(span.data, span.places, span.lengths, span.rows, *limits, out, span.bad)
-    return out
+def _unsigned(high: int, wraps: bool = False) -> Callable[[Column], Fill]:
+    return lambda _: Fill(kernel.UNSIGNED, high, wraps)
 
 
 def integer(column: Column, wraps: bool) -> Cell:
     """wraps: BIGINT UNSIGNED travels as int64."""
     if not column.unsigned:
         return Cell(INTEGER, "int", _signed)
-    high, wraps = (1 << column.type.bits) - 1, wraps and column.type.bits == 64
-    return Cell(INTEGER, "uint", lambda _, span: _unsigned(high, span, wraps))
+    return Cell(INTEGER, "uint", _unsigned((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
 
 
-YEAR = Cell(INTEGER, "int", _year)
+YEAR = Cell(INTEGER, "int", lambda _: Fill(kernel.YEAR, 0, 2155))
 
 
 def number(form: str, high: int) -> Cell:
     """ENUM's index, SET's mask or BIT as a number up to high."""
-    return Cell(INTEGER, form, lambda _, span: _unsigned(high, span))
+    return Cell(INTEGER, form, _unsigned(high))
 
 
 # ---------------------------------------------------------------------------------- reals and decimals
-def _reals(top: int) -> Fill:
-    def fill(_column: Column, span: Span) -> Any:
-        from schemas.codec import kernel_json_fill as kernel
+FLOAT = Cell(REAL, "real32", lambda _: Fill(kernel.REALS, _LARGE32))
+DOUBLE = Cell(REAL, "real", lambda _: Fill(kernel.REALS, _LARGE64))
 
-        return _texts(kernel.fill_reals, span, top)
+
+def _decimal(code: int) -> Callable[[Column], Fill]:
+    def fill(column: Column) -> Fill:
+        assert column.length is not None
+        assert column.scale is not None
+        return Fill(code, column.length, column.scale)
 
     return fill
 
 
-FLOAT, DOUBLE = Cell(REAL, "real32", _reals(_LARGE32)), Cell(REAL, "real", _reals(_LARGE64))
-
-
-def _decimal(kernel: Any, column: Column, span: Span) -> Any:
-    import numpy as np
-
-    assert column.length is not None
-    assert column.scale is not None
-    out = np.empty((span.rows, 2), np.uint64)
-    kernel(span.data, span.places, span.lengths, span.rows, column.length, column.scale, out, span.bad)
-    return out
-
-
-def _short_decimal(column: Column, span: Span) -> Any:
-    from schemas.codec.kernel_json_fill import fill_short_decimals
-
-    return _decimal(fill_short_decimals, column, span)
-
-
-def _text_decimal(column: Column, span: Span) -> Any:
-    from schemas.codec.kernel_text import fill_decimals
-
-    return _decimal(fill_decimals, column, span)
-
-
-def _no_decimal(column: Column, span: Span) -> Any:
-    """Only NULL: a DECIMAL that is too long for 128 bits, or not known, is left to Python."""
-    import numpy as np
-
-    span.bad[span.lengths[: span.rows] >= 0] = 1
-    return np.zeros(0, np.uint8), np.zeros(span.rows + 1, np.int32)
-
-
-SHORT_DECIMAL = Cell(REAL, "decimal", _short_decimal)
-LONG_DECIMAL = Cell(REAL, "text", _no_decimal)
-TEXT_DECIMAL = Cell(STRING, "decimal", _text_decimal)
-
+SHORT_DECIMAL = Cell(REAL, "decimal", _decimal(kernel.SHORT_DECIMALS))
+LONG_DECIMAL = Cell(REAL, "text", lambda _: Fill(kernel.NOTHING))
+TEXT_DECIMAL = Cell(STRING, "decimal", _decimal(kernel.TEXT_DECIMALS))
 
 # ---------------------------------------------------------------------------------- texts and bytes
-def _texts(kernel: Any, span: Span, *more: Any, room: int = 0) -> Any:
-    """(bytes, offsets). room: bytes of a value at most, where it can be longer than what stands in the message."""
-    import numpy as np
-
-    from schemas.codec.kernel_json_text import room_of
-
-    offsets = np.empty(span.rows + 1, np.int32)
-    out = np.empty(room * span.rows or room_of(span.lengths, span.rows), np.uint8)
-    used = kernel(span.data, span.places, span.lengths, span.rows, *more, offsets, out, span.bad)
-    return out[:used], offsets
-
-
-def _text(_column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_text as kernel
-
-    return _texts(kernel.fill_text, span)
-
-
-def _unquoted(_column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_text as kernel
-
-    return _texts(kernel.fill_unquoted, span)
-
-
-def _base64(text: bool) -> Fill:
-    def fill(_column: Column, span: Span) -> Any:
-        from schemas.codec import kernel_json_text as kernel
-
-        return _texts(kernel.fill_base64, span, text)
-
-    return fill
-
-
-TEXT, UNQUOTED = Cell(STRING, "text", _text), Cell(STRING, "bytes", _unquoted)
-BASE64, BASE64_TEXT = Cell(STRING, "bytes", _base64(False)), Cell(STRING, "text", _base64(True))
-
-
-def _bits(column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_text as kernel
-
-    return _into("uint64", kernel.fill_bits, span, values.bit_size(column.length or 0))
-
-
-def _boolean(_column: Column, span: Span) -> Any:
-    import numpy as np
-
-    from schemas.codec import kernel_json_fill as kernel
-
-    out = np.empty(span.rows, np.uint64)
-    kernel.fill_booleans(span.data, span.places, span.lengths, span.rows, out)
-    return out
-
-
-BITS, BIT1 = Cell(STRING, "bit", _bits), Cell(BOOLEAN, "bit", _boolean)
+TEXT = Cell(STRING, "text", lambda _: Fill(kernel.TEXT))
+UNQUOTED = Cell(STRING, "bytes", lambda _: Fill(kernel.UNQUOTED))
+BASE64 = Cell(STRING, "bytes", lambda _: Fill(kernel.BASE64, False))
+BASE64_TEXT = Cell(STRING, "text", lambda _: Fill(kernel.BASE64, True))
+BITS = Cell(STRING, "bit", lambda column: Fill(kernel.BITS, values.bit_size(column.length or 0)))
+BIT1 = Cell(BOOLEAN, "bit", lambda _: Fill(kernel.BOOLEANS))
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _shape(text: bytes) -> Any:
-    import numpy as np
-
-    return np.frombuffer(text, np.uint8)
-
-
-def _shaped(name: str) -> Fill:
-    def fill(_column: Column, span: Span) -> Any:
-        from schemas.codec import kernel_json_text as kernel
-
-        return _texts(kernel.fill_shaped, span, getattr(kernel, name), _shape(_SHAPE))
-
-    return fill
+def _shaped(name: str) -> Callable[[Column], Fill]:
+    return lambda _: Fill(kernel.SHAPED, getattr(kernel_json_text, name))
 
 
 DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
@@ -222,34 +106,73 @@ DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
 )
 
 
-def _days(column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_fill as kernel
-
-    return _texts(kernel.fill_days, span, column.nullable, room=10)
-
-
-def _times(column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_fill as kernel
-
-    return _texts(kernel.fill_times, span, 6 if column.scale is None else column.scale, room=17)
-
-
-def _instants(_column: Column, span: Span) -> Any:
-    from schemas.codec import kernel_json_fill as kernel
-
-    return _texts(kernel.fill_instants, span, _shape(_SHAPE.replace(b" ", b"T")))
-
-
 def moments(milliseconds: bool) -> Cell:
     """DATETIME as a number since 1970."""
 
-    def fill(column: Column, span: Span) -> Any:
-        from schemas.codec import kernel_json_fill as kernel
-
+    def fill(column: Column) -> Fill:
         fsp = 3 if column.scale is None else column.scale
-        return _texts(kernel.fill_moments, span, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
+        return Fill(kernel.MOMENTS, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
 
     return Cell(INTEGER, "text", fill)
 
 
-DAYS, TIMES, INSTANTS = Cell(INTEGER, "text", _days), Cell(INTEGER, "text", _times), Cell(STRING, "text", _instants)
+DAYS = Cell(INTEGER, "text", lambda column: Fill(kernel.DAYS, column.nullable, room=10))
+TIMES = Cell(INTEGER, "text", lambda column: Fill(kernel.TIMES, 6 if column.scale is None else column.scale, room=17))
+INSTANTS = Cell(STRING, "text", lambda _: Fill(kernel.INSTANTS))
+
+
+# ---------------------------------------------------------------------------------- a table
+@dataclass(frozen=True)
+class Filler:
+    """Reads all values of a table's rows: new columns, then old ones."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[Cell, ...]
+    _sizes: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    @cached_property
+    def _slots(self) -> kernel.Slots:
+        import numpy as np
+
+        fills = [cell.fill(column) for column, cell in zip(self.columns, self.cells, strict=True)] * 2
+        places = []
+        for fill in fills:
+            sort = (fill.code >= kernel.FIRST_DECIMAL) + (fill.code >= kernel.FIRST_TEXT)
+            places.append(self._sizes[sort])
+            self._sizes[sort] += 1
+        # High limits have 64 bits without a sign: they travel as they are.
+        a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
+        rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
+        shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
+        return kernel.Slots._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
+
+    def fill(
+        self, data: Any, places: Any, lengths: Any, rows: int, bad: Any
+    ) -> tuple[Sequence[TypedColumn], Sequence[TypedColumn]]:
+        """(new columns, old columns); rows that are wrong are marked in `bad`."""
+        import numpy as np
+
+        slots = self._slots
+        words, decimals, texts = self._sizes
+        starts = np.zeros(texts + 1, np.int64)
+        kernel.text_starts(lengths, rows, slots, starts)
+        signed = np.empty((words, rows), np.int64)
+        out = kernel.Buffers(
+            signed, signed.view(np.uint64), np.empty((decimals, rows, 2), np.uint64),
+            np.empty(int(starts[-1]), np.uint8), starts, np.empty((texts, rows + 1), np.int32),
+        )  # fmt: skip
+        kernel.fill(data, places, lengths, rows, slots, out, bad)
+        valid = lengths[:, :rows] >= 0
+        made = []
+        for slot, (column, cell) in enumerate(zip(self.columns * 2, self.cells * 2, strict=True)):
+            code, place = int(slots.code[slot]), int(slots.place[slot])
+            offsets = None
+            if code >= kernel.FIRST_TEXT:
+                offsets = out.offsets[place]
+                found = out.texts[starts[place] : starts[place] + offsets[-1]]
+            elif code >= kernel.FIRST_DECIMAL:
+                found = out.decimals[place]
+            else:
+                found = (out.signed if cell.form == "int" else out.unsigned)[place]
+            made.append(TypedColumn(column, cell.form, found, valid[slot], offsets))
+        return made[: len(self.columns)], made[len(self.columns) :]

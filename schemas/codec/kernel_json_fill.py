@@ -28,8 +28,10 @@ def number_of(data: Array, pos: int, size: int) -> Any:
     if end - pos > 20:
         return np.uint64(0), negative, False
     number = np.uint64(0)
-    for i in range(pos, end):
-        digit = np.uint64(data[i] - 48)
+    for i in range(pos, min(end, pos + 19)):  # so many digits always fit
+        number = number * np.uint64(10) + np.uint64(data[np.uint64(i)] - 48)
+    if end - pos == 20:
+        digit = np.uint64(data[end - 1] - 48)
         if number > np.uint64(1844674407370955161) or (
             number == np.uint64(1844674407370955161) and digit > np.uint64(5)
         ):
@@ -135,14 +137,14 @@ def fill_short_decimals(
     Exact where all its digits at this scale are 15 at most (types.md §3); any other is bad.
     """
     zero, limit = np.uint64(0), np.uint64(1_000_000_000_000_000)
+    most = np.uint64(1)
+    for _ in range(min(precision, 15)):
+        most *= np.uint64(10)
     for row in range(rows):
         out[row, 0], out[row, 1] = zero, zero
         if lengths[row] < 0:
             continue
         number, negative, sound = _scaled(data, places[row], places[row] + lengths[row], scale, limit)
-        most = np.uint64(1)
-        for _ in range(min(precision, 15)):
-            most *= np.uint64(10)
         if not sound or number >= most:
             bad[row] = 1
         elif negative and number:

@@ -15,15 +15,6 @@ PLAIN, DATE, DATETIME, TIME, DECIMAL = range(5)  # what fill_shaped looks for
 
 
 @jit
-def room_of(lengths: Array, rows: int) -> int:
-    """Bytes of all contents together: what is made of them is never longer."""
-    total = np.int64(0)
-    for row in range(rows):
-        total += max(lengths[row], 0)
-    return int(total)
-
-
-@jit
 def fill_text(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
     """UTF-8 text. Not UTF-8, U+FFFD in its escaped form (bytes that were lost) and half a surrogate pair: bad."""
     to = 0
@@ -57,16 +48,24 @@ def fill_text(data: Array, places: Array, lengths: Array, rows: int, offsets: Ar
 def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     r"""Resolves JSON's escapes; out: where the text ends in `out`, -1 for \ufffd, half a pair and what is no escape."""
     while pos < end:
-        byte = data[pos]
+        at, first, stop = np.uint64(pos), np.uint64(to), np.uint64(end)
+        while at < stop and data[at] != 92:
+            out[first] = data[at]
+            at += np.uint64(1)
+            first += np.uint64(1)
+        to += int(np.int64(at)) - pos
+        pos = int(np.int64(at))
+        if pos >= end:
+            break
         pos += 1
-        if byte != 92:
-            out[to] = byte
-            to += 1
-            continue
         if pos >= end:
             return -1
         letter = data[pos]
         pos += 1
+        if letter == 34:
+            out[to] = 34
+            to += 1
+            continue
         if letter == 117:
             code = _hex4(data, pos, end)
             pos += 4
@@ -143,17 +142,9 @@ def _hex(byte: int) -> int:
 
 
 # ---------------------------------------------------------------------------------- base64
-@jit
-def _six(byte: int) -> int:
-    if 65 <= byte <= 90:
-        return int(byte) - 65
-    if 97 <= byte <= 122:
-        return int(byte) - 71
-    if 48 <= byte <= 57:
-        return int(byte) + 4
-    if byte == 43:
-        return 62
-    return 63 if byte == 47 else -1
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_SIX = np.full(256, 255, np.uint8)  # by byte: its six bits; 255 for what is none of the alphabet
+_SIX[np.frombuffer(_ALPHABET, np.uint8)] = np.arange(64)
 
 
 @jit
@@ -164,23 +155,31 @@ def unbase64(data: Array, pos: int, size: int, out: Array, to: int) -> int:
     pad = 0
     if size:
         pad = (data[pos + size - 1] == 61) + (data[pos + size - 1] == 61 and data[pos + size - 2] == 61)
-    for group in range(size // 4):
-        at = pos + 4 * group
-        last = pad if 4 * group + 4 == size else 0
-        a, b = _six(data[at]), _six(data[at + 1])
-        c = 0 if last == 2 else _six(data[at + 2])
-        d = 0 if last else _six(data[at + 3])
-        if a < 0 or b < 0 or c < 0 or d < 0:
-            return -1
-        bits = a << 18 | b << 12 | c << 6 | d
-        if (last == 1 and bits & 0xFF) or (last == 2 and bits & 0xFFFF):
+    whole = size - 4 if pad else size
+    at, stop, one = np.uint64(pos), np.uint64(pos + whole), np.uint64(1)
+    every, end = np.uint8(0), np.uint64(to)
+    while at < stop:
+        a, b = _SIX[data[at]], _SIX[data[at + one]]
+        c, d = _SIX[data[at + np.uint64(2)]], _SIX[data[at + np.uint64(3)]]
+        every |= a | b | c | d
+        out[end] = a << np.uint8(2) | b >> np.uint8(4)
+        out[end + one] = b << np.uint8(4) | c >> np.uint8(2)
+        out[end + np.uint64(2)] = c << np.uint8(6) | d
+        end += np.uint64(3)
+        at += np.uint64(4)
+    to += whole // 4 * 3
+    if pad:
+        a, b = _SIX[data[pos + whole]], _SIX[data[pos + whole + 1]]
+        c = _SIX[data[pos + whole + 2]] if pad == 1 else np.uint8(0)
+        every |= a | b | c
+        if (pad == 1 and c & 3) or (pad == 2 and b & 15):
             return -1  # bits of no account that are not zero
-        out[to] = bits >> 16
-        if last < 2:
-            out[to + 1] = bits >> 8 & 255
-        if last < 1:
-            out[to + 2] = bits & 255
-        to += 3 - last
+        out[to] = a << np.uint8(2) | b >> np.uint8(4)
+        if pad == 1:
+            out[to + 1] = b << np.uint8(4) | c >> np.uint8(2)
+        to += 3 - pad
+    if every > 63:
+        return -1
     return to
 
 

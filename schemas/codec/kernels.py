@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.codec.jit import COMPILED, Kernels
 
-_FILES = ("kernel_text.py", "kernel_json.py", "kernel_json_text.py", "kernel_json_fill.py")
+_FILES = ("kernel_text.py", "kernel_json.py", "kernel_json_text.py", "kernel_json_fill.py", "kernel_json_all.py")
 
 _AVRO_READ = ("kernel_text.py", "kernel_avro_read.py")
 
