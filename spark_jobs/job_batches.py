@@ -13,7 +13,7 @@ import pyarrow
 from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line
-from spark_jobs.cell_batches import Fast, Transcoder, in_order, takes
+from spark_jobs.cell_batches import Fast, RowFinder, Transcoder, in_order, takes
 from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import plain_item
 from spark_jobs.flow import Work
@@ -61,9 +61,10 @@ class DdlBatches:
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        decoder = self.work.read.decoder()
+        decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
         for batch in batches:
-            out = [row for found in batch.to_pylist() for row in self._events(decoder, found)]
+            others = rows.others(batch)
+            out = [row for found in others.to_pylist() for row in self._events(decoder, found)]
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
     def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:

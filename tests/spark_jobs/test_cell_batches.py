@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.event import Message
+from schemas.event import DdlEvent, Message
 from schemas.options import Options
 from spark_jobs import cell_batches
+from spark_jobs.cell_batches import RowFinder
 from spark_jobs.cli import main
-from spark_jobs.codec import Side, transcode_one
+from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.dead_letter import DETAIL, REASON
 from spark_jobs.flow import Work
 from spark_jobs.messages import message_of_row
@@ -171,6 +172,25 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
         _same(_batch(some), *_sides(golden, "debezium"), None)
     sides = _sides(golden, "debezium")
     assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
+
+
+@pytest.mark.parametrize("read", ["craft", "debezium", "open"])
+def test_messages_that_may_be_ddl(read: str) -> None:
+    """Of every message that is not told apart as a row's, the DDL in it is found; none is lost."""
+    left = all_ = 0
+    for golden in cases(read):
+        messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
+        side = golden.side(ddl=True)
+        decoder = side.decoder()
+        others = [message_of_row(row) for row in RowFinder(side).others(_batch(messages)).to_pylist()]
+        assert _ddl(decoder, others) == _ddl(decoder, messages)
+        left, all_ = left + len(others), all_ + len(messages)
+    assert left < 0.9 * all_, "hardly a message was taken for a row's"
+
+
+def _ddl(decoder: Any, messages: list[Message]) -> list[tuple[str, int | None]]:
+    events = [event for message in messages for event in decode_one(decoder, message).events]
+    return [(event.query, event.commit_ts) for event in events if isinstance(event, DdlEvent)]
 
 
 def test_the_command_by_kernels(
