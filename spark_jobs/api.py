@@ -18,6 +18,7 @@ from schemas.ports import TableSource
 from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
 from schemas.wire import format_named
+from spark_jobs.cell_warm import warm
 from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
@@ -135,6 +136,7 @@ def transcode(
     )
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    warm(read.format, write.format)
     return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
 
 
@@ -184,7 +186,7 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name in KAFKA_COLUMNS:
         if name == "headers":
             kind = "array<struct<key:string,value:binary>>"
-            none = F.array().cast(kind)  # not NULL: frames.HEADERS says why
+            none = F.array().cast(kind)  # not NULL: see WITH_HEADERS
             columns.append((F.coalesce(name, none) if name in have else none).alias(name))
         else:
             kind = _TYPES.get(name, "binary")

@@ -19,6 +19,7 @@ import pyarrow.compute
 from schemas.codec.cells import Binaries, CellReader, CellRows, CellWriter, Topics, Written
 from schemas.codec.jit import COMPILED
 from schemas.codec.typed import frozen
+from schemas.errors import SetupError
 from schemas.event import Message
 from spark_jobs.codec import Result, Side, topic_of_table, transcode_one
 from spark_jobs.summary import Summary
@@ -169,6 +170,33 @@ class Transcoder:
         if not shapes.any():
             return np.zeros(len(rows.message), bool)
         return shapes[rows.shape] & (rows.op != ord("d"))
+
+
+class RowFinder:
+    """Tells messages of rows, which a kernel takes, from others, which may be DDL."""
+
+    def __init__(self, read: Side) -> None:
+        self._read = read
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        reader: CellReader = _made(READERS[self._read.format], self._read)
+        return reader
+
+    def others(self, batch: Any) -> Any:
+        """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
+        known = COMPILED and self._read.format in READERS and self._read.tables is not None
+        if not known or batch.num_rows < FEW or "topic" not in batch.schema.names:
+            return batch
+        keys, values = _binaries(batch.column("key")), _binaries(batch.column("value"))
+        try:
+            rows, left = self._reader.read(keys, values, _topics(batch.column("topic")))
+        except SetupError:
+            return batch  # definitions are away: whoever needs a message's table says so
+        other = np.ones(batch.num_rows, bool)
+        other[rows.message] = False
+        other[left] = True
+        return batch.filter(pa.array(other))
 
 
 Slow = Callable[[dict[str, Any]], Iterable[dict[str, Any]]]

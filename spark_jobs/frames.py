@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-HEADERS = "coalesce(headers, array()) as headers"
-"""The column as workers shall get it: on its way to Python Spark 4.1 takes a time that is quadratic in the rows of an
-Arrow batch for lists that are NULL (ArrowWriter.sizeInBytes, called for each row, goes over all of them)."""
-PLACED = (*(HEADERS if name == "headers" else name for name in KAFKA_COLUMNS),)
-"""SQL of KAFKA_COLUMNS for workers."""
+# Lists that are NULL cost an Arrow batch the square of its rows: Spark asks for its size row by row, and each time
+# Arrow goes over all of them. Nobody tells no headers from NULL.
+WITH_HEADERS = (*(f"`{name}`" for name in KAFKA_COLUMNS[:-1]), "coalesce(headers, array()) as headers")
 _LINE = (
     "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
     " headers array<array<string>>"
@@ -33,7 +31,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     if path.endswith(".parquet"):
         found = spark.read.parquet(path)
         stamped = F.timestamp_millis("timestamp") if dict(found.dtypes)["timestamp"] == "bigint" else F.col("timestamp")
-        return found.withColumn("timestamp", stamped).selectExpr(*PLACED)
+        return found.withColumn("timestamp", stamped).selectExpr(*WITH_HEADERS)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
     return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
@@ -52,7 +50,7 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
         .option("includeHeaders", "true")
         .load()
         .where(f"`offset` >= {from_offset}")
-        .selectExpr(*PLACED)
+        .selectExpr(*WITH_HEADERS)
     )
 
 

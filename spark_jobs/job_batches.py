@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
+import pyarrow
 
 from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line
+from spark_jobs.cell_batches import Fast, RowFinder, Transcoder, in_order, takes
 from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import plain_item
 from spark_jobs.flow import Work
 from spark_jobs.messages import message_line, message_of_row, parse_line
 from spark_jobs.summary import Summary
+
+pa: Any = pyarrow  # the stubs know less than the library
 
 MARKS = "array<struct<commit_ts:bigint,rank:int,id:binary,count:int>>"
 RESULTS = (
@@ -25,6 +29,7 @@ RESULTS = (
     " partition int, resolved bigint, fatal struct<code:string,fields:string>"
 )
 DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+_CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 Item = Message | tuple[WireError, Message]
 
 
@@ -56,9 +61,10 @@ class DdlBatches:
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        decoder = self.work.read.decoder()
+        decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
         for batch in batches:
-            out = [row for found in batch.to_pylist() for row in self._events(decoder, found)]
+            others = rows.others(batch)
+            out = [row for found in others.to_pylist() for row in self._events(decoder, found)]
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
     def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -86,7 +92,49 @@ class JobBatches:
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        one, plain = one_of(self.work), self.work.read.format == PLAIN
+        work = self.work
+        if work.write is not None and not work.marked and takes(work.read.format, work.write.format):
+            return self._by_kernels(batches, Transcoder(work.read, work.write, work.topic))
+        return self._one_by_one(batches, one_of(work))
+
+    def _by_kernels(self, batches: Iterable[pa.RecordBatch], transcoder: Transcoder) -> Iterator[Any]:
+        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            message = message_of_row(found)
+            yield {"position": found["position"], **_result(transcoder.one(message), message, plain=False)}
+
+        for batch in batches:
+            if "line" in batch.schema.names:
+                yield from self._one_by_one([batch], transcoder.one)
+                continue
+            try:
+                summary = Summary()
+                for part, fast, rest in transcoder.parts(batch, summary):
+                    made = None if fast is None else self._fast(part, fast, summary.drained())
+                    origin = None if fast is None else np.unique(fast.origin)
+                    yield in_order(part, rest, self.schema, slow, made, origin)
+            except SetupError as error:
+                position = batch.column("position")[0].as_py()
+                yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
+                return
+
+    def _fast(self, part: Any, fast: Fast, tally: dict[str, int]) -> Any:
+        """RESULTS of the messages that kernels took; the first has the counts of all."""
+        positions, partitions = part.column("position"), part.column("partition")
+        rows: dict[int, dict[str, Any]] = {}
+        carried = fast.carried(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
+        for index, found in zip(fast.origin.tolist(), carried.to_pylist(), strict=True):
+            line = json_line(message_line(message_of_row(found)))
+            if index in rows:
+                rows[index]["out"].append(line)
+                continue
+            rows[index] = {
+                "position": positions[index].as_py(), "partition": partitions[index].as_py(), "out": [line],
+                "lines": [], "notes": [], "marks": [], "tally": [] if rows else list(tally.items()),
+            }  # fmt: skip
+        return pa.RecordBatch.from_pylist(list(rows.values()), schema=self.schema)
+
+    def _one_by_one(self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], Result]) -> Iterator[Any]:
+        plain = self.work.read.format == PLAIN
         for batch in batches:
             out: list[dict[str, Any]] = []
             for found in batch.to_pylist():

@@ -17,6 +17,7 @@ from schemas.event import DdlEvent
 from schemas.publish.spark import EXACT
 from schemas.table import Table, TableId
 from schemas.wire import format_named
+from spark_jobs.cell_warm import warm
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.columns import arrow_schema, unfit
 from spark_jobs.endpoints import KafkaClient, delta_of
@@ -63,6 +64,8 @@ class Runner:
         self._dead: Place | None = (
             place_of_frames(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         )
+        if work.write is not None and not work.marked:
+            warm(work.read.format, work.write.format)
         self._sender: Sender | None = None
         if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
             self._sender = Sender(spark.sparkContext, self._out.fixed, checkpoint is not None)

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from schemas.event import Message
+from schemas.event import DdlEvent, Message
 from schemas.options import Options
 from spark_jobs import cell_batches
-from spark_jobs.codec import Side, transcode_one
+from spark_jobs.cell_batches import RowFinder
+from spark_jobs.cli import main
+from spark_jobs.codec import Side, decode_one, transcode_one
+from spark_jobs.dead_letter import DETAIL, REASON
 from spark_jobs.flow import Work
 from spark_jobs.messages import message_of_row
 from spark_jobs.piece_batches import Told, Worker
+from spark_jobs.sending import Sender, dead_letters
+from spark_jobs.sinks import ID
 from spark_jobs.summary import Summary
 from spark_jobs.workers import TranscodeBatches, message_rows
 from tests.support.golden import Golden, Registry, cases
 from tests.support.slow_cells import SlowReader, SlowWriter
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))  # type: ignore[arg-type]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _STAMP = pa.timestamp("us", "UTC")
 _KAFKA = pa.schema(
     [
@@ -33,7 +44,7 @@ _MESSAGES = pa.schema(
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", _STAMP), ("headers", _HEADERS),
         ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),  # type: ignore[arg-type]
-    ]  # type: ignore[arg-type]
+    ]
 )  # fmt: skip
 _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
@@ -73,7 +84,8 @@ def _mixed(golden: Golden) -> list[Message]:
 def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
     """One batch both ways; how many of the messages the kernels took."""
     decoder, encoder = read.decoder(), write.encoder()
-    summary, want = Summary(), []
+    summary = Summary()
+    want: list[dict[str, Any]] = []
     for found in batch.to_pylist():
         message = message_of_row(found)
         result = transcode_one(decoder, encoder, message, topic)
@@ -160,3 +172,87 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
         _same(_batch(some), *_sides(golden, "debezium"), None)
     sides = _sides(golden, "debezium")
     assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
+
+
+@pytest.mark.parametrize("read", ["craft", "debezium", "open"])
+def test_messages_that_may_be_ddl(read: str) -> None:
+    """Of every message that is not told apart as a row's, the DDL in it is found; none is lost."""
+    left = all_ = 0
+    for golden in cases(read):
+        messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
+        side = golden.side(ddl=True)
+        decoder = side.decoder()
+        others = [message_of_row(row) for row in RowFinder(side).others(_batch(messages)).to_pylist()]
+        assert _ddl(decoder, others) == _ddl(decoder, messages)
+        left, all_ = left + len(others), all_ + len(messages)
+    assert left < 0.9 * all_, "hardly a message was taken for a row's"
+
+
+def _ddl(decoder: Any, messages: list[Message]) -> list[tuple[str, int | None]]:
+    events = [event for message in messages for event in decode_one(decoder, message).events]
+    return [(event.query, event.commit_ts) for event in events if isinstance(event, DdlEvent)]
+
+
+def test_the_command_by_kernels(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Same messages, dead letters and counts with --spark as without."""
+    monkeypatch.chdir(tmp_path)
+    golden = Golden("avro", "bulk.ext1")
+    pq.write_table(pa.Table.from_batches([_batch(_mixed(golden))]), "in.parquet")
+    words = [
+        "transcode",
+        "--from",
+        "avro",
+        "--to",
+        "debezium",
+        "--in",
+        "in.parquet",
+        "--schemas",
+        str(golden.meta_file),
+    ]
+    words += ["--topic", "to_{schema}.{table}", "--on-lossy", "flag"]
+    told = []
+    for name, more in (("plain", []), ("spark", ["--spark"])):
+        assert main([*words, "--out", f"{name}.jsonl", "--dead-letter", f"{name}.dead", *more]) == 1
+        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("transcode:")])
+    assert told[0] == told[1]
+    assert told[0]
+    for end in ("jsonl", "dead"):
+        assert Path(f"plain.{end}").read_bytes() == Path(f"spark.{end}").read_bytes()
+    assert spark.version
+
+
+def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
+    """What failed is read again: with its error, or with the reason that it failed for when it does not fail now."""
+    golden = Golden("avro", "bulk.ext1")
+    messages = [m for m in _mixed(golden) if m.key is not None]
+    rows = [
+        (m.key, m.value, m.topic, 0, n, [(k, bytes(v or b"")) for k, v in m.headers]) for n, m in enumerate(messages)
+    ]
+    kind = "key binary, value binary, topic string, partition int, offset bigint"
+    kind += ", headers array<struct<key:string,value:binary>>"
+    frame = spark.createDataFrame(rows, kind).selectExpr("*", "offset as position", "cast(null as timestamp) timestamp")
+    read, write = _sides(golden, "debezium")
+    work, sent = Work(read, write), list[Any]()
+    sender = Sender(spark.sparkContext, "there", True)
+    account = sender.send(frame, work, lambda out: sent.extend(out.collect()))
+    bad = [n for n, m in enumerate(messages) if m.value == b"\x07nope"]
+    assert {code: places.tolist() for code, places in account.failures().items()} == {"NOT_FRAMED": bad}
+    assert account.out == len(sent) == len(messages) - len(bad)
+    assert {r["topic"] for r in sent} == {"there"}
+    ids = [[bytes(h["value"]).decode() for h in r["headers"] if h["key"] == ID] for r in sent]
+    assert sorted(ids) == sorted([f"0/{n}/0/0"] for n in range(len(messages)) if n not in bad)
+    for row in sent:
+        (place,) = [bytes(h["value"]).decode() for h in row["headers"] if h["key"] == ID]
+        own = [(h["key"], bytes(h["value"])) for h in row["headers"][:-1]]
+        assert own == list(messages[int(place.split("/")[1])].headers)
+    failures = account.failures() | {"MALFORMED": np.array([0])}
+    letters = {r["position"]: r for r in dead_letters(frame, work, failures).collect()}
+    assert sorted(letters) == sorted([0, *bad])
+    reasons = {n: {h["key"]: bytes(h["value"]) for h in r["headers"]} for n, r in letters.items()}
+    assert reasons[0][REASON] == b"MALFORMED"
+    assert b"replay" in reasons[0][DETAIL]
+    assert all(reasons[n][REASON] == b"NOT_FRAMED" and reasons[n]["x"] == b"\x00\xff" for n in bad)
+    # What another try told is not counted here.
+    assert sender.send(frame.limit(3), work, lambda out: sent.extend(out.collect())).messages == 3

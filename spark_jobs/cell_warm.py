@@ -1,0 +1,82 @@
+"""Compiles the kernels between two formats before workers need them, by a sample that goes through."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from schemas.event import Message, RowChange
+from schemas.options import Options
+from schemas.ports import SchemaId
+from schemas.table import Column, Table, TableId, TableVersion, Value
+from schemas.types import BY_NAME, Kind
+from schemas.wire.base import OneTable
+from spark_jobs.codec import Side
+from spark_jobs.lookup import FileSchemas, Registered
+
+_COPIES = 64  # kernels that learn what they read want more than a few messages of a table
+_ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
+_TABLE = Table(
+    TableId("a", "b"),
+    (
+        _ID,
+        *(
+            Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
+            for kind in BY_NAME.values()
+            if kind.kind is not Kind.VECTOR
+        ),
+    ),
+)
+
+
+class _Schemas(FileSchemas):
+    """Schemas that have an id as soon as they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.texts: list[str] = []
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        if schema not in self.texts:
+            self.texts.append(schema)
+        return self.texts.index(schema) + 1
+
+    def all_of(self) -> FileSchemas:
+        return FileSchemas([Registered("a-value", n, n, text) for n, text in enumerate(self.texts, 1)])
+
+
+@cache
+def warm(read: str, write: str) -> bool:
+    """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
+
+    Out: False where there are no kernels for them.
+    """
+    from spark_jobs.cell_batches import Transcoder, takes
+
+    if not takes(read, write):
+        return False
+    import pyarrow
+
+    from spark_jobs.craft_arrow import SAMPLES
+
+    pa, schemas = pyarrow, _Schemas()
+    given: dict[str, Value] = {c.name: SAMPLES.get(c.type.kind, "1") for c in _TABLE.columns}
+    row = given | {"bit": b"\0\1"}
+    options = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
+    encoder = Side(read, schemas, options, OneTable(TableVersion(0, _TABLE))).encoder()
+    messages: list[Message] = []
+    for op, before, after in (("c", None, row), ("u", row, row), ("d", row, None)):
+        change = RowChange("made", _TABLE, op, 1 << 60, before, after, ("id",), "UTC")  # type: ignore[arg-type]
+        messages += encoder.encode(change, Message(None, None, "a")) * _COPIES
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([m.key for m in messages], pa.binary()),
+            "value": pa.array([m.value for m in messages], pa.binary()),
+            "topic": pa.array(["a"] * len(messages), pa.string()),
+            "timestamp": pa.array([0] * len(messages), pa.timestamp("us", "UTC")),
+        }
+    )
+    source = OneTable(TableVersion(0, _TABLE)) if read != "avro" else None
+    reading = Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source)
+    for _ in Transcoder(reading, Side(write, _Schemas(), options)).parts(batch):
+        pass
+    return True
