@@ -58,15 +58,17 @@ BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, Arithmetic
 class Told:
     """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
 
-    A decoder's rows are of one: `taught` refuses samples of another.
+    A decoder's rows are of one: `taught` refuses samples of another. keyed: and such as are known by another key than
+    the handle key.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keyed: bool = False) -> None:
         self.table: Table | None = None
+        self._keyed = keyed
 
     def taught(self, row: RowChange) -> bool:
-        """Whether a sound row is of this table, which the first row says, and known by its handle key."""
-        if row.table_version is None or row.key != row.table.handle_key:
+        """Whether a sound row is of this table, which the first row says."""
+        if row.table_version is None or (self._keyed and row.key != row.table.handle_key):
             return False
         if self.table is None:
             self.table = row.table

@@ -11,7 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.codec.kernel_text import is_decimal, utf8
+from schemas.codec.kernel_avro_bytes import (
+    SCRATCH,
+    Work,
+    decimal,
+    little,
+    long_at,
+    sound_text,
+    span_at,
+    unsigned_text,
+    widened,
+)
+from schemas.codec.kernel_text import is_decimal
 from schemas.codec.kernels import avro_read_jit as jit
 
 Array = Any  # numpy arrays: numba knows their types
@@ -28,8 +39,8 @@ NOTHING, STRANGE, DELETED = 1 << 40, 1 << 41, 1 << 42
 # Programs of messages, where they have none: null, can't be read, a delete as avro-enable-watermark writes it.
 NULL, UNREADABLE, MARK = -1, -2, -3
 
-# Places in `Work.state`.
-_SCRATCH, _OP, _COMMIT_TS, _BEFORE = range(4)
+# Places in `Work.state`, after SCRATCH.
+_OP, _COMMIT_TS, _BEFORE = range(1, 4)
 STATES = 4
 
 
@@ -63,15 +74,6 @@ class Rows(NamedTuple):
     length: Array
 
 
-class Work(NamedTuple):
-    """scratch: text that is not in the messages. digits: of a number, the last first. state: see the _ constants."""
-
-    scratch: Array
-    digits: Array
-    limbs: Array
-    state: Array
-
-
 @jit
 def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> None:
     """The schema id in the header of each message; NOTHING for null, DELETED for 0x03 and a TSO, else STRANGE."""
@@ -85,157 +87,6 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
             out[n] = number - (number >> 31 << 32)
         else:
             out[n] = DELETED if size == 9 and data[at] == 3 else STRANGE
-
-
-# ---------------------------------------------------------------------------------------------- primitives
-@jit
-def long_at(data: Array, pos: int, end: int) -> Any:
-    """Zig-zag varint of up to 64 bits in its shortest form → (number, next position; -1 where there is none)."""
-    if pos >= end:
-        return np.int64(0), -1
-    byte = np.uint64(data[pos])
-    pos += 1
-    number, shift = byte & np.uint64(127), np.uint64(0)
-    while byte >= np.uint64(128):
-        shift += np.uint64(7)
-        if pos >= end or shift > np.uint64(63):
-            return np.int64(0), -1
-        byte = np.uint64(data[pos])
-        pos += 1
-        if shift == np.uint64(63) and byte > np.uint64(1):
-            return np.int64(0), -1
-        number |= (byte & np.uint64(127)) << shift
-    if shift and not byte:
-        return np.int64(0), -1
-    return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), pos
-
-
-@jit
-def span_at(data: Array, pos: int, end: int) -> Any:
-    """Bytes with their length before them → (first, after the last; -1 where they are not all there)."""
-    size, pos = long_at(data, pos, end)
-    if pos < 0 or size < 0 or size > end - pos:
-        return 0, -1
-    return pos, pos + size
-
-
-@jit
-def sound_text(data: Array, pos: int, end: int) -> bool:
-    """UTF-8; ASCII is seen by its high bits alone."""
-    every, i, last, one = np.uint8(0), np.uint64(pos), np.uint64(end), np.uint64(1)
-    while i < last:
-        every |= data[i]
-        i += one
-    return bool(every < 128 or utf8(data, pos, end))
-
-
-@jit
-def little(data: Array, pos: int, size: int) -> Any:
-    """Little-endian bytes as a number."""
-    number = np.uint64(0)
-    for i in range(size):
-        number |= np.uint64(data[pos + i]) << np.uint64(8 * i)
-    return number
-
-
-@jit
-def widened(bits: Any) -> Any:
-    """A finite float32's bits → the float64's."""
-    sign = (bits >> np.uint64(31)) << np.uint64(63)
-    exponent, fraction = (bits >> np.uint64(23)) & np.uint64(0xFF), bits & np.uint64(0x7FFFFF)
-    if exponent == np.uint64(0):
-        if fraction == np.uint64(0):
-            return sign
-        exponent = np.uint64(1)
-        while not fraction & np.uint64(0x800000):
-            fraction <<= np.uint64(1)
-            exponent -= np.uint64(1)  # below 0 it wraps, and 896 brings it back
-        fraction &= np.uint64(0x7FFFFF)
-    return sign | (exponent + np.uint64(896)) << np.uint64(52) | fraction << np.uint64(29)
-
-
-@jit
-def unsigned_text(data: Array, pos: int, end: int) -> Any:
-    """Digits of a number below 2^64, without leading zeros → (number, whether they are that)."""
-    number, ten = np.uint64(0), np.uint64(10)
-    if end - pos < 1 or end - pos > 20 or (data[pos] == 48 and end - pos > 1):
-        return number, False
-    most, rest = np.uint64(1844674407370955161), np.uint64(5)
-    for i in range(pos, end):
-        digit = np.uint64(data[i]) - np.uint64(48)  # what is below "0" becomes huge
-        if digit > np.uint64(9) or number > most or (number == most and digit > rest):
-            return number, False
-        number = number * ten + digit
-    return number, True
-
-
-@jit
-def digits_of(data: Array, pos: int, size: int, work: Work) -> int:
-    """A two's complement integer of up to 32 bytes → how many digits its magnitude has; they are in work.digits."""
-    digits, limbs, count, ten = work.digits, work.limbs, 0, np.uint64(10)
-    fill = np.uint64(0xFF) if data[pos] >= 128 else np.uint64(0)
-    if size <= 8:
-        number = np.uint64(0) - (fill & np.uint64(1))
-        for i in range(size):
-            number = number << np.uint64(8) | np.uint64(data[pos + i])
-        if fill:
-            number = ~number + np.uint64(1)
-        while number:
-            digits[count] = np.uint8(number % ten)
-            number //= ten
-            count += 1
-        return count
-    top = (size + 3) // 4
-    carry, low = fill & np.uint64(1), np.uint64(0xFFFFFFFF)
-    for limb in range(top):  # the least first
-        number = np.uint64(0)
-        for i in range(4):
-            at = size - 1 - 4 * limb - i
-            byte = fill if at < 0 else np.uint64(data[pos + at])
-            number |= (byte ^ fill) << np.uint64(8 * i)
-        number += carry
-        carry = number >> np.uint64(32)
-        limbs[limb] = number & low
-    while True:
-        while top and not limbs[top - 1]:
-            top -= 1
-        if not top:
-            break
-        rest = np.uint64(0)
-        for limb in range(top - 1, -1, -1):
-            number = rest << np.uint64(32) | limbs[limb]
-            limbs[limb] = number // np.uint64(1000000000)
-            rest = number % np.uint64(1000000000)
-        for _ in range(9):
-            digits[count] = np.uint8(rest % ten)
-            rest //= ten
-            count += 1
-    while count and not digits[count - 1]:
-        count -= 1
-    return count
-
-
-@jit
-def decimal(data: Array, pos: int, size: int, precision: int, scale: int, work: Work) -> int:
-    """A DECIMAL's bytes → its text at the end of the scratch; out: the text's length, -1 where it does not fit."""
-    if size < 1 or size > 32:
-        return -1
-    count = digits_of(data, pos, size, work)
-    if count > precision:
-        return -1
-    out, first, digits = work.scratch, work.state[_SCRATCH], work.digits
-    to = first
-    if data[pos] >= 128:
-        out[to] = 45
-        to += 1
-    for k in range(max(count, scale + 1) - 1, -1, -1):
-        out[to] = np.uint8(48) + (digits[k] if k < count else np.uint8(0))
-        to += 1
-        if k == scale and k:
-            out[to] = 46
-            to += 1
-    work.state[_SCRATCH] = to
-    return int(to - first)
 
 
 # ---------------------------------------------------------------------------------------------- steps
@@ -355,7 +206,7 @@ def record(
         elif code == DECIMAL_TEXT:
             sound = is_decimal(data, first, pos)
         elif code == DECIMAL_BYTES:
-            at = scratch + work.state[_SCRATCH]
+            at = scratch + work.state[SCRATCH]
             size = decimal(data, first, size, a, b, work)
             sound = size >= 0
         elif code == BITS:
@@ -374,7 +225,7 @@ def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, 
     state, steps, ends = work.state, programs.steps, programs.ends
     found, cell = 0, 0
     for message in range(values.program.shape[0]):
-        value, key, kept = values.program[message], keys.program[message], state[_SCRATCH]
+        value, key, kept = values.program[message], keys.program[message], state[SCRATCH]
         if value == UNREADABLE or key == UNREADABLE or (value < 0 and key < 0):
             continue
         state[_OP], state[_COMMIT_TS], state[_BEFORE] = 0, -1, -1
@@ -394,7 +245,7 @@ def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, 
             state[_COMMIT_TS] = np.int64(commit_ts)
             sound = state[_COMMIT_TS] >= 0
         if sound and key >= 0:
-            stop, used = keys.offsets[message + 1], state[_SCRATCH]
+            stop, used = keys.offsets[message + 1], state[SCRATCH]
             begin = ends[key - 1] if key else 0
             pos, last = record(
                 keys.data, keys.offsets[message] + 5, stop, begin, ends[key], base, scratch, end, steps, rows, work
@@ -403,9 +254,9 @@ def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, 
             if value < 0:
                 end, state[_OP] = last, 100
             else:
-                state[_SCRATCH] = used
+                state[SCRATCH] = used
         if not sound:
-            state[_SCRATCH] = kept
+            state[SCRATCH] = kept
             continue
         op = state[_OP]
         rows.message[found], rows.commit_ts[found], rows.value[found], rows.key[found] = (
@@ -440,4 +291,4 @@ def rearrange(chosen: Array, source: Array, cell: int, rows: Rows) -> int:
 
 def scratch_used(work: Work) -> int:
     """How many bytes of the scratch hold text."""
-    return int(work.state[_SCRATCH])
+    return int(work.state[SCRATCH])

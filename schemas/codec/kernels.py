@@ -6,7 +6,7 @@ from schemas.codec.jit import COMPILED, Kernels
 
 _FILES = ("kernel_text.py", "kernel_json.py", "kernel_json_text.py", "kernel_json_fill.py", "kernel_json_all.py")
 
-_AVRO_READ = ("kernel_text.py", "kernel_avro_read.py")
+_AVRO_READ = ("kernel_text.py", "kernel_avro_bytes.py", "kernel_avro_read.py")
 
 jit = Kernels("json", [("schemas.codec", file) for file in _FILES]).jit
 avro_read_jit = Kernels("avro-read", [("schemas.codec", file) for file in _AVRO_READ]).jit

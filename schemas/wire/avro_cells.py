@@ -12,6 +12,7 @@ from typing import Any
 from schemas.codec import kernel_avro_read as kernel
 from schemas.codec.bounded import Bounded
 from schemas.codec.cells import Binaries, CellRows, Shape, Topics
+from schemas.codec.kernel_avro_bytes import Work
 from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import frozen
 from schemas.errors import WireError
@@ -216,7 +217,7 @@ def _run(value: kernel.Part, key: kernel.Part, programs: list[Program]) -> tuple
     alone = bool(((value.program < 0) & (key.program >= 0)).any())
     base = len(value.data)
     start = base + (len(key.data) if alone else 0)
-    work = kernel.Work(
+    work = Work(
         np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
     )
     found, used = kernel.read(value, key, base, start, made, rows, work)

@@ -38,10 +38,13 @@ _CELLS = {
 
 
 class DebeziumTypedDecoder:
-    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included."""
+    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO) -> None:
-        self._format = _Format(table, options, low, high)
+    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left.
+    """
+
+    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, keyed: bool = False) -> None:
+        self._format = _Format(table, options, low, high, keyed)
         self.columns = self._format.columns
         self._batch = BatchDecoder(self._format, low, high)
 
@@ -74,7 +77,7 @@ def _cell(column: Column) -> Cell | None:
 class _Format:
     """TiCDC Debezium JSON, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, keyed: bool) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         found = [_cell(c) for c in self.columns]
         self.cells = () if None in found else tuple(c for c in found if c is not None)
@@ -83,7 +86,7 @@ class _Format:
             Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
         )
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
-        self.told = Told()
+        self.told = Told(keyed)
 
     def rows(self, given: Buffers) -> Any:
         import numpy as np

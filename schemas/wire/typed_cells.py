@@ -264,9 +264,10 @@ class _Table:
         decoder: Any
         if self.format == "craft":
             decoder = TypedDecoder(table, low, high)
+        elif self.format == "debezium":
+            decoder = DebeziumTypedDecoder(table, options, low, high, keyed=True)
         else:
-            of = DebeziumTypedDecoder if self.format == "debezium" else OpenTypedDecoder
-            decoder = of(table, options, low, high)
+            decoder = OpenTypedDecoder(table, options, low, high)
         zone = "UTC" if self.format == "debezium" else options.time_zone
         return _Version(version, high, decoder, zone)
 
