@@ -152,7 +152,7 @@ def test_versions_registered_while_the_stream_runs(kafka: Kafka, spark: SparkSes
 def test_schemas_of_one_table_that_do_not_fit_together(
     kafka: Kafka, spark: SparkSession, registry: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each row by its own schema as lines; into typed columns what fits, and a clear end where digits would change."""
+    """Each row by its own schema as lines; into typed columns what fits, else a dead letter: no digit changes."""
     source = kafka.create_topic()
     feed = Feed(registry, source)
     fine, text = column("total", "DECIMAL", decimal(12, 3)), column("total", "TEXT", "string")
@@ -167,21 +167,22 @@ def test_schemas_of_one_table_that_do_not_fit_together(
     assert main(plain) == 0
     assert [x["after"]["total"] for x in lines("out")] == ["1.125", "2.500", "three", "4.25"]
     capsys.readouterr()
-    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c2"]) == 2
-    err = capsys.readouterr().err
-    assert "error STOPPED" in err
-    assert "total" in err
-    assert "internal error" not in err
-    assert delta(spark) == []
+    assert main([*typed, "--out", "delta:numbers", "--checkpoint", "c2", "--dead-letter", "dead.jsonl"]) == 1
+    assert "internal error" not in capsys.readouterr().err
+    assert [r["total"] for r in delta(spark, "numbers")] == [Decimal("2.50"), Decimal("4.25")]
+    dead = [m for m in read_messages(Path("dead.jsonl")) if isinstance(m, Message)]
+    assert sorted((m.offset, dict(m.headers)["bridge.reason"]) for m in dead) == [
+        (0, b"INVALID_VALUE"), (2, b"INVALID_VALUE"),
+    ]  # fmt: skip
     send(kafka, source, feed.rows([text, column("note", "TEXT", "string")], {"id": 5, "total": "five"}))
-    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c2"]) == 0
+    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c3"]) == 0
     assert [r["total"] for r in delta(spark)] == ["1.125", "2.500", "three", "4.25", "five"]
     # The table has text now; a number's column can't take its place.
     send(kafka, source, feed.rows([column("total", "DATETIME", "string")], {"id": 6, "total": "2026-01-02 03:04:05"}))
-    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c2"]) == 0
+    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c3"]) == 0
     send(kafka, source, feed.rows([column("total", "BLOB", "bytes")], {"id": 7, "total": b"\x00\xff"}))
     capsys.readouterr()
-    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c2"]) == 2
+    assert main([*typed, "--out", "delta:orders", "--checkpoint", "c3"]) == 2
     assert "internal error" not in capsys.readouterr().err
     assert [r["id"] for r in delta(spark)] == [1, 2, 3, 4, 5, 6]
 
