@@ -1,7 +1,7 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
 PYTHON ?=
 UV ?= uv
-WORKERS ?= 3
+WORKERS ?= 2
 VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 

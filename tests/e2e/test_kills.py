@@ -1,7 +1,7 @@
 """The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
 Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
-point. Three kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
+point. Two kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
 for another number, and none after BRIDGE_KILLS_MINUTES=…).
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.support.kafka import Kafka
 
 SOAK = bool(os.environ.get("BRIDGE_SOAK"))
-ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 3
+ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 2
 MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
 LOT, AGAIN = (60, 12) if SOAK else (30, 6)
 KINDS = ("folder", "dedupe", "resolved", "merge", *(("delta", "kafka") if SOAK else ()))

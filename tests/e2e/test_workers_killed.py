@@ -5,6 +5,7 @@ With the real spark-submit on a cluster of two workers. Spark runs the tasks aga
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,7 @@ def _words(kafka: Kafka, source: str, folder: Path, changes: Changes) -> list[st
             f"kafka:{source}"]  # fmt: skip
 
 
+@pytest.mark.skipif("BRIDGE_SOAK" not in os.environ, reason="takes a minute; make soak")
 @pytest.mark.timeout(1500)
 def test_a_batch_in_spark(kafka: Kafka, source: str, changes: Changes, package: Path, tmp_path: Path) -> None:
     words = _words(kafka, source, tmp_path, changes)
