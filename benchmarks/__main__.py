@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed = True
             _end_spark()
         if asked.page and name in by_benchmark:
-            page.write({name: by_benchmark[name]}, quick=asked.quick)
+            page.write({name: by_benchmark[name]}, quick=asked.quick, rows=asked.rows)
     if asked.json:
         text = json.dumps({"quick": asked.quick, "figures": [f.as_json() for f in figures]}, indent=1)
         asked.json.write_text(text + "\n", encoding="utf-8")

@@ -28,7 +28,7 @@ _PAGE = """\
 {% for name, run in runs.items() %}
 ### {{ name }}
 
-`python -m benchmarks {{ name }}{{ " --quick" if run.quick }}`, {{ run.when }}, load average at its end {{ run.load }}, {{ run.cores }} cores.
+`python -m benchmarks {{ name }}{{ " --quick" if run.quick }}{{ " --rows %d" % run.rows if run.rows }}`, {{ run.when }}, load average at its end {{ run.load }}, {{ run.cores }} cores.
 
 {% if run.plotted %}
 ![{{ name }}: ratios to the rivals](images/benchmarks-{{ name }}.svg)
@@ -65,7 +65,7 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def write(figures: Mapping[str, Sequence[Figure]], *, quick: bool, docs: Path = DOCS) -> None:
+def write(figures: Mapping[str, Sequence[Figure]], *, quick: bool, rows: int | None = None, docs: Path = DOCS) -> None:
     """Keeps the figures of each benchmark that ran, and makes the page's part and the plots anew."""
     kept = docs / "benchmarks.json"
     runs: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
@@ -75,6 +75,7 @@ def write(figures: Mapping[str, Sequence[Figure]], *, quick: bool, docs: Path = 
             "load": f"{os.getloadavg()[0]:.1f}",
             "cores": os.cpu_count(),
             "quick": quick,
+            "rows": rows,
             "figures": [one.as_json() for one in found],
         }
     kept.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
