@@ -232,10 +232,3 @@ def _typed(shape: Shape, value: Column, column: TableColumn, kind: str) -> Colum
         wide = value.cast("decimal(20,0)")
         return F.when(value < 0, wide + F.lit(_TWO_64)).otherwise(wide).cast(kind)
     return value.try_cast(kind) if _doubtful(shape, column) else value.cast(kind)
-
-
-def rows_where(flag: str) -> Column:
-    """What a metric counts."""
-    from pyspark.sql import functions as F
-
-    return F.count(F.when(F.col(flag), 1)).alias("rows")
