@@ -63,7 +63,8 @@ class HeaderPlan:
         data = F.coalesce("value", "key")
         cut = frame.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
         # A select for each step: what several columns of the next one use is then worked out once.
-        read = cut.select(*_KAFKA, "_h", self._id().alias("_id"), *(_read(s).alias(f"_f{s.number}") for s in found))
+        named = cut.select(*_KAFKA, "_h", "_b", self._id().alias("_id"))
+        read = named.select(*_KAFKA, "_h", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
         told = read.select(*_KAFKA, "_h", "_id", *(c.alias(name) for name, c in self._record(found)))
         op = F.when(F.col("value").isNotNull(), F.col("_op")).otherwise(F.lit("d"))
         made = told.select("*", self._ok().alias("_ok"), op.alias("_done"), op.eqNullSafe("d").alias("_gone"))
@@ -202,7 +203,7 @@ def _read(shape: Shape) -> Column:
     branches: Any = F
     for writer, text, reader in zip(shape.writers, shape.texts_read, shape.readers, strict=True):
         record = avro.from_avro("_b", text, {"mode": "PERMISSIVE", "avroSchema": reader})
-        branches = branches.when(F.col("_h") == F.lit(writer.header), record)
+        branches = branches.when(F.col("_id") == writer.entry.id, record)
     read: Column = branches
     return read
 
