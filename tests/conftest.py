@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from tests.support.kafka import Kafka
     from tests.support.postgres import Postgres
+
+# Of each JVM that a test starts with Spark in it, in this process or another: it lives for seconds or minutes, and the
+# compiler for long runs would take more of them than it gives back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
