@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Files that take longest, by the CPU that they need.
+_LONG = (
+    "tests/e2e/test_kills.py",
+    "tests/e2e/test_workers_killed.py",
+)
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -37,6 +43,26 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
     config.pluginmanager.register(Counting())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """With several workers, and many tests to come: kernels are compiled once, not by each worker."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is not None and session.testscollected > 5000:
+        from tests.support.warming import warm
+
+        warm(run)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest come first, so that at the end no worker waits for another's long file.
+
+    The order is for workers that take file by file (`--dist loadfile --no-loadscope-reorder`).
+    """
+    sizes = Counter(item.location[0] for item in items)
+    long = {file: place for place, file in enumerate(_LONG)}
+    items.sort(key=lambda item: (long.get(item.location[0], len(long)), -sizes[item.location[0]]))
 
 
 @pytest.hookimpl(wrapper=True)

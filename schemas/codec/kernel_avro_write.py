@@ -149,10 +149,8 @@ def write(
                 break
         if at >= 0 and part == VALUE:
             at = _put_extension(modes.extension, modes.before, modes.checksum, op[row], commit_ts[row], out, at)
-        if at < 0:
-            left[row] = True
-        else:
-            folds[row] |= more
+        left[row] |= at < 0
+        folds[row] |= more if at >= 0 else 0
     ends[program_of.shape[0]] = at if at >= 0 else start
 
 
