@@ -28,7 +28,7 @@ def warm(run: str) -> None:
     waiting: list[IO[str]] = []
     with ExitStack() as files:
         for lock, step in zip(locks, _STEPS, strict=True):
-            file = lock.open("w")
+            file: IO[str] = lock.open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -36,7 +36,7 @@ def warm(run: str) -> None:
                 continue
             with file:
                 step()
-        for file in waiting:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        for other in waiting:
+            fcntl.flock(other, fcntl.LOCK_EX)
     for lock in locks:  # who comes later finds all compiled
         lock.unlink(missing_ok=True)
