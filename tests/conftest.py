@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# Files that take longest, by the CPU that they need.
+# Files of few tests that take half a minute to two of CPU, the longest first.
 _LONG = (
     "tests/e2e/test_kills.py",
     "tests/e2e/test_workers_killed.py",
+    "tests/e2e/test_kafka_pipeline.py",
+    "tests/e2e/test_evolution.py",
+    "tests/e2e/test_streams.py",
+    "tests/e2e/test_history_jobs.py",
+    "tests/e2e/test_poison.py",
+    "tests/e2e/test_outages.py",
+    "tests/spark_jobs/test_spark_decode.py",
+    "tests/spark_jobs/test_session.py",
+    "tests/e2e/test_submit.py",
 )
+_MANY = 25  # tests: a file of more is no long one
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -56,13 +66,18 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that at the end no worker waits for another's long file.
+    """Files of many tests, then the long ones, then the rest: no worker is left with a long file at the end.
 
     The order is for workers that take file by file (`--dist loadfile --no-loadscope-reorder`).
     """
     sizes = Counter(item.location[0] for item in items)
     long = {file: place for place, file in enumerate(_LONG)}
-    items.sort(key=lambda item: (long.get(item.location[0], len(long)), -sizes[item.location[0]]))
+
+    def place(item: pytest.Item) -> tuple[bool, int, int]:
+        file = item.location[0]
+        return sizes[file] <= _MANY, long.get(file, len(long)), -sizes[file]
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)
