@@ -18,7 +18,7 @@ demo: setup ## show the whole thing at work
 	$(VENV)/python -m spark_jobs demo
 
 test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest, WORKERS=0 for one process)
-	$(VENV)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))

@@ -63,6 +63,9 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """Shortest text that reads back to the same float32, in Go's %g notation. ValueError for NaN and infinities."""
+    text = _FARTHER.get(abs(value))
+    if text is not None:
+        return _percent_g(value, text if value > 0 else f"-{text}")
     # Up to six digits always survive a float32, unless it is subnormal: then look for fewer.
     for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
         text = f"{value:.{digits}g}"
@@ -72,6 +75,11 @@ def float_text(value: float) -> str:
         except OverflowError:
             continue  # rounded up past the largest float32: it takes more digits
     return _percent_g(value, repr(value))
+
+
+# Powers of two, whose neighbours below are nearer than those above. The nearest text of eight digits is the neighbour's
+# below, but the next one is theirs. All others of the kind were tried.
+_FARTHER = {2.0**-96: "1.2621775e-29", 2.0**87: "1.5474251e+26", 2.0**90: "1.2379401e+27"}
 
 
 def as_float32(value: float) -> float:

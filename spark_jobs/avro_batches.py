@@ -23,17 +23,18 @@ from schemas.event import Message, RowChange
 from schemas.options import Options
 from schemas.ports import SchemaSource
 from schemas.publish import avro as publish
-from schemas.table import Column, Table, TableId, TableVersion, Value
-from schemas.types import BY_NAME, Kind
+from schemas.table import Column, Table, TableId, TableVersion
+from schemas.types import BY_NAME
 from schemas.wire.avro import AvroEncoder
 from schemas.wire.avro_cells import AvroCellReader
 from schemas.wire.avro_record import compile_record
 from schemas.wire.base import Context
 from spark_jobs.codec import Side
 from spark_jobs.columns import spark_type
-from spark_jobs.craft_arrow import SAMPLES, array_of_typed, bytes_of, row_type
+from spark_jobs.craft_arrow import array_of_typed, bytes_of, row_type
 from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.plans import widens
+from spark_jobs.samples import sample_columns, sample_row
 from spark_jobs.typed_workers import TypedBatches, preset, source_array, typed_schema
 from spark_jobs.workers import Batches
 
@@ -236,16 +237,12 @@ def warm() -> bool:
     """
     if not COMPILED:
         return False
-    columns = [
-        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
-        for kind in BY_NAME.values()
-    ]
-    columns.append(Column("id", BY_NAME["bigint"], unsigned=True, nullable=False, handle_key=True, primary_key=True))
-    table, options = Table(TableId("a", "b"), tuple(columns)), Options.of({"enable_tidb_extension": True})
+    handle = Column("id", BY_NAME["bigint"], unsigned=True, nullable=False, handle_key=True, primary_key=True)
+    columns = (*sample_columns(), handle)
+    table, options = Table(TableId("a", "b"), columns), Options.of({"enable_tidb_extension": True})
     key, value = publish.key_schema(table, options), publish.value_schema(table, options)
     schemas = FileSchemas([Registered("t-key", 1, 1, str(key)), Registered("t-value", 1, 2, value)])
-    row: dict[str, Value] = {c.name: SAMPLES.get(c.type.kind, "1") for c in columns}
-    row["bit"] = b"\0\1"
+    row = sample_row(columns)
     encoder = AvroEncoder(Context(schemas, None, options))
     changes = [
         RowChange("made", table, op, 1 << 60, None if op == "c" else row, None if op == "d" else row, ("id",), "UTC")

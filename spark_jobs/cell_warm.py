@@ -7,25 +7,16 @@ from functools import cache
 from schemas.event import Message, RowChange
 from schemas.options import Options
 from schemas.ports import SchemaId
-from schemas.table import Column, Table, TableId, TableVersion, Value
+from schemas.table import Column, Table, TableId, TableVersion
 from schemas.types import BY_NAME, Kind
 from schemas.wire.base import OneTable
 from spark_jobs.codec import Side
 from spark_jobs.lookup import FileSchemas, Registered
+from spark_jobs.samples import sample_columns, sample_row
 
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
 _ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
-_TABLE = Table(
-    TableId("a", "b"),
-    (
-        _ID,
-        *(
-            Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
-            for kind in BY_NAME.values()
-            if kind.kind is not Kind.VECTOR
-        ),
-    ),
-)
+_TABLE = Table(TableId("a", "b"), (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR)))
 
 
 class _Schemas(FileSchemas):
@@ -56,11 +47,8 @@ def warm(read: str, write: str) -> bool:
         return False
     import pyarrow
 
-    from spark_jobs.craft_arrow import SAMPLES
-
     pa, schemas = pyarrow, _Schemas()
-    given: dict[str, Value] = {c.name: SAMPLES.get(c.type.kind, "1") for c in _TABLE.columns}
-    row = given | {"bit": b"\0\1"}
+    row = sample_row(_TABLE.columns)
     options = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
     encoder = Side(read, schemas, options, OneTable(TableVersion(0, _TABLE))).encoder()
     messages: list[Message] = []

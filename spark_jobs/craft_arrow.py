@@ -24,6 +24,7 @@ from schemas.wire.craft.columns import set_mask
 from schemas.wire.craft.typed import TypedDecoder
 from schemas.wire.craft.typed_write import TypedEncoder
 from spark_jobs.columns import python_value, spark_type
+from spark_jobs.samples import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
@@ -346,32 +347,16 @@ def warm() -> bool:
 
     Workers then find them. Out: False without numba, where there is nothing to compile.
     """
-    columns = tuple(
-        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
-        for kind in BY_NAME.values()
-    )
-    columns += (Column("decimal as text", BY_NAME["decimal"], length=65, scale=2),)
+    columns = (*sample_columns(), Column("decimal as text", BY_NAME["decimal"], length=65, scale=2))
     table = Table(TableId("a", "b"), columns)
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
     if not encoder.compiled:
         return False
-    row = {c.name: python_value(c, SAMPLES.get(c.type.kind, "1")) for c in columns}
+    given = sample_row(columns)
+    row = {c.name: python_value(c, given[c.name]) for c in columns}
     # An old row that is there, one that is not, and a NULL.
     head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
     rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
     batch = pa.RecordBatch.from_pylist(rows, schema=batch_schema(columns))
     decoder.decode(encoder.encode(batch)[0])
     return True
-
-
-SAMPLES: dict[Kind, str | bytes] = {
-    Kind.BIT: b"\x01",
-    Kind.BINARY: b"1",
-    Kind.ENUM: "a",
-    Kind.SET: "a",
-    Kind.YEAR: "2000",
-    Kind.DATE: "2000-01-01",
-    Kind.DATETIME: "2000-01-01 00:00:00",
-    Kind.TIMESTAMP: "2000-01-01 00:00:00",
-    Kind.TIME: "00:00:00",
-}

@@ -14,13 +14,14 @@ from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import TypedColumn, TypedRows
 from schemas.event import MAX_TSO, Message, RowChange
 from schemas.options import Options
-from schemas.table import Column, Table, TableId, TableVersion, Value
-from schemas.types import BY_NAME, Kind
+from schemas.table import Column, Table, TableId, TableVersion
+from schemas.types import BY_NAME
 from schemas.wire import format_named
 from schemas.wire.base import Context, OneTable
 from schemas.wire.debezium_typed import DebeziumTypedDecoder
 from schemas.wire.open_protocol.typed import OpenTypedDecoder
-from spark_jobs.craft_arrow import SAMPLES, batch_of_typed, bytes_of
+from spark_jobs.craft_arrow import batch_of_typed, bytes_of
+from spark_jobs.samples import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
@@ -96,10 +97,7 @@ def warm() -> bool:
     """
     if not COMPILED:
         return False
-    columns = [
-        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
-        for kind in BY_NAME.values()
-    ]
+    columns = [*sample_columns()]
     columns += [
         Column("id", BY_NAME["int"], unsigned=True, handle_key=True),
         Column("bit1", BY_NAME["bit"], length=1),
@@ -108,8 +106,7 @@ def warm() -> bool:
     ]
     table = Table(TableId("a", "b"), tuple(columns))
     source = OneTable(TableVersion(0, table))
-    row: dict[str, Value] = {c.name: SAMPLES.get(c.type.kind, "1") for c in columns}
-    row |= {"bit": b"\0\1", "long decimal": None}
+    row = sample_row(columns) | {"long decimal": None}
     for name in _DECODERS:
         encoder = format_named(name).encoder(Context(source, None, Options.of({"on_lossy": "flag"})))
         change = RowChange("made", table, "u", 1 << 60, row, row, ("id",), "UTC")

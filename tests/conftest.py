@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,26 @@ if TYPE_CHECKING:
     from tests.support.kafka import Kafka
     from tests.support.postgres import Postgres
 
+# Of each JVM that a test starts with Spark in it, in this process or another: it lives for seconds or minutes, and the
+# compiler for long runs would take more of them than it gives back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Files of few tests that take half a minute to two of CPU, the longest first.
+_LONG = (
+    "tests/e2e/test_kills.py",
+    "tests/e2e/test_workers_killed.py",
+    "tests/e2e/test_kafka_pipeline.py",
+    "tests/e2e/test_evolution.py",
+    "tests/e2e/test_streams.py",
+    "tests/e2e/test_history_jobs.py",
+    "tests/e2e/test_poison.py",
+    "tests/e2e/test_outages.py",
+    "tests/spark_jobs/test_spark_decode.py",
+    "tests/spark_jobs/test_session.py",
+    "tests/e2e/test_submit.py",
+)
+_MANY = 25  # tests: a file of more is no long one
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -31,6 +53,31 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
     config.pluginmanager.register(Counting())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """With several workers, and many tests to come: kernels are compiled once, not by each worker."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is not None and session.testscollected > 5000:
+        from tests.support.warming import warm
+
+        warm(run)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of many tests, then the long ones, then the rest: no worker is left with a long file at the end.
+
+    The order is for workers that take file by file (`--dist loadfile --no-loadscope-reorder`).
+    """
+    sizes = Counter(item.location[0] for item in items)
+    long = {file: place for place, file in enumerate(_LONG)}
+
+    def place(item: pytest.Item) -> tuple[bool, int, int]:
+        file = item.location[0]
+        return sizes[file] <= _MANY, long.get(file, len(long)), -sizes[file]
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from schemas.codec.jit import COMPILED, Kernels
 
-_FILES = ("kernel_text.py", "kernel_avro_values.py", "kernel_avro_write.py")
+_FILES = (
+    "kernel_text.py",
+    "kernel_varint.py",
+    "kernel_copy.py",
+    "kernel_moment.py",
+    "kernel_avro_values.py",
+    "kernel_avro_write.py",
+)
 
 jit = Kernels("avro-write", [("schemas.codec", file) for file in _FILES]).jit
 

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from schemas.codec.avro_kernels import jit
+from schemas.codec.kernel_copy import copy
+from schemas.codec.kernel_moment import date_of, is_zero_timestamp, micros
+from schemas.codec.kernel_varint import put, zigzag
 
 Array = Any  # numpy arrays: numba knows their types
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -19,28 +22,13 @@ _LIMBS = 8  # of 32 bits: what DECIMAL(65) needs at most is 217
 @jit
 def put_long(out: Array, at: int, number: int) -> int:
     """Zig-zag varint of an int64."""
-    bits = (np.uint64(number) << np.uint64(1)) ^ np.uint64(number >> 63)
-    while bits > np.uint64(127):
-        out[at] = np.uint8((bits & np.uint64(127)) | np.uint64(128))
-        bits >>= np.uint64(7)
-        at += 1
-    out[at] = np.uint8(bits)
-    return at + 1
-
-
-@jit
-def copy(source: Array, start: Any, out: Array, at: Any, size: Any) -> None:
-    """Bytes from one array to another. Unsigned indices: numba need not look for negative ones, so it is vectorised."""
-    i, first, to, last = np.uint64(0), np.uint64(start), np.uint64(at), np.uint64(size)
-    while i < last:
-        out[to + i] = source[first + i]
-        i += np.uint64(1)
+    return put(out, at, zigzag(number))
 
 
 @jit
 def put_span(out: Array, at: int, data: Array, place: int, length: int) -> int:
     at = put_long(out, at, length)
-    copy(data, place, out, at, length)
+    copy(out, at, data, place, length)
     return at + length
 
 
@@ -233,52 +221,6 @@ def _put_limbs(out: Array, at: int, limbs: Array, negative: bool) -> int:
 
 # ---------------------------------------------------------------------------------- TIMESTAMP in another zone
 @jit
-def _two(data: Array, pos: int) -> Any:
-    """Two digits as a number; something beyond 99 where they are none."""
-    high, low = np.int64(data[pos]) - 48, np.int64(data[pos + 1]) - 48
-    return 10 * high + low if 0 <= high <= 9 and 0 <= low <= 9 else 1000
-
-
-@jit
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date of the Gregorian calendar (years from March on, so that leap days are last)."""
-    shifted = year - 1 if month < 3 else year
-    since_march = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return shifted * 365 + shifted // 4 - shifted // 100 + shifted // 400 + since_march - 719468
-
-
-@jit
-def _days_of_month(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-
-
-@jit
-def _seconds(data: Array, place: int, length: int) -> int:
-    """DATETIME text → seconds since 1970, or -1: no such text, or before 1970."""
-    if length < 19 or length == 20 or length > 26:
-        return -1
-    century, short = _two(data, place), _two(data, place + 2)
-    year, month, day = 100 * century + short, _two(data, place + 5), _two(data, place + 8)
-    hour, minute, second = _two(data, place + 11), _two(data, place + 14), _two(data, place + 17)
-    dashes = data[place + 4] == 45 and data[place + 7] == 45 and data[place + 10] == 32
-    if not dashes or data[place + 13] != 58 or data[place + 16] != 58:
-        return -1
-    if century > 99 or short > 99 or not 1970 <= year <= 9999 or not 1 <= month <= 12:
-        return -1
-    if not 1 <= day <= _days_of_month(year, month) or hour > 23 or minute > 59 or second > 59:
-        return -1
-    if length > 19:
-        if data[place + 19] != 46:
-            return -1
-        for i in range(place + 20, place + length):
-            if not 48 <= data[i] <= 57:
-                return -1
-    return int(_days(year, month, day) * 86400 + (hour * 60 + minute) * 60 + second)
-
-
-@jit
 def _offset(zones: Array, first: int, count: int, seconds: int, wall: int) -> int:
     """The offset at a time. wall: 0 UTC, 1 local time (the first of two), 2 local time (the second)."""
     low, high = 0, count  # how many changes have been
@@ -298,27 +240,15 @@ def _offset(zones: Array, first: int, count: int, seconds: int, wall: int) -> in
 
 
 @jit
-def _is_zero(data: Array, place: int, length: int) -> bool:
-    """Whether text starts as the zero TIMESTAMP does, which has no zone."""
-    if length < 19:
-        return False
-    for i in range(19):
-        want = 45 if i == 4 or i == 7 else 32 if i == 10 else 58 if i == 13 or i == 16 else 48
-        if data[place + i] != want:
-            return False
-    return True
-
-
-@jit
 def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zones: Array, pair: Any) -> Any:
     """TIMESTAMP text in the target's zone → (next position or -1, whether it is ambiguous).
 
     zones (int64, two columns): since when (seconds, UTC) which offset holds; the first row of a zone has no start.
     pair: (first row of the source's, changes, first row of the target's, changes, first second, last second).
     """
-    if _is_zero(data, place, length):
+    if is_zero_timestamp(data, place, place + length):
         return put_span(out, at, data, place, length), False
-    local = _seconds(data, place, length)
+    local = micros(data, place, place + length) // 1_000_000
     if not pair[4] <= local <= pair[5]:
         return -1, False
     before = _offset(zones, pair[0], pair[1], local, 1)
@@ -329,7 +259,7 @@ def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zon
     there = utc + _offset(zones, pair[2], pair[3], utc, 0)
     again = _offset(zones, pair[2], pair[3], there, 1) != _offset(zones, pair[2], pair[3], there, 2)
     at = put_long(out, at, length)
-    copy(data, place, out, at, length)
+    copy(out, at, data, place, length)
     _put_clock(out, at, there)
     return at + length, bool(before != after or again)
 
@@ -343,16 +273,7 @@ def _put_two(out: Array, at: int, number: int) -> None:
 def _put_clock(out: Array, at: int, seconds: int) -> None:
     """YYYY-MM-DD hh:mm:ss of seconds since 1970, over a text of that form; from year 1970 on, or late in 1969."""
     days, clock = seconds // 86400, seconds % 86400
-    # Years of 400 make a period; the year starts in March (as in `_days`).
-    days += 719468
-    era = days // 146097
-    of_era = days - era * 146097
-    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    year += era * 400 + (1 if month <= 2 else 0)
+    year, month, day = date_of(days)
     _put_two(out, at, year // 100)
     _put_two(out, at + 2, year % 100)
     _put_two(out, at + 5, month)

@@ -9,7 +9,6 @@ import numpy as np
 from schemas.codec.avro_kernels import jit
 from schemas.codec.kernel_avro_values import (
     Array,
-    copy,
     put_bits,
     put_decimal,
     put_digits,
@@ -19,6 +18,7 @@ from schemas.codec.kernel_avro_values import (
     put_span,
     put_timestamp,
 )
+from schemas.codec.kernel_copy import copy
 from schemas.codec.kernel_text import is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)
@@ -119,7 +119,7 @@ def write(
                 at = _put_delete(out, at, commit_ts[row])
             continue
         size = of[program, 5 + 2 * part] - head
-        copy(heads, head, out, at, size)
+        copy(out, at, heads, head, size)
         at += size
         more = 0
         for side in range(2 if part == VALUE and modes.before else 1):
@@ -149,10 +149,8 @@ def write(
                 break
         if at >= 0 and part == VALUE:
             at = _put_extension(modes.extension, modes.before, modes.checksum, op[row], commit_ts[row], out, at)
-        if at < 0:
-            left[row] = True
-        else:
-            folds[row] |= more
+        left[row] |= at < 0
+        folds[row] |= more if at >= 0 else 0
     ends[program_of.shape[0]] = at if at >= 0 else start
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.codec.kernel_json_text import fraction, shaped
+from schemas.codec.kernel_moment import date_of
 from schemas.codec.kernel_text import Array
 from schemas.codec.kernels import jit
 
@@ -201,15 +202,7 @@ def _two(out: Array, at: int, number: int) -> None:
 @jit
 def _put_day(out: Array, at: int, days: int) -> int:
     """YYYY-MM-DD of a day from 0001-01-01 to 9999-12-31 (the proleptic Gregorian calendar)."""
-    n = days + 719468  # from 0000-03-01, so that a leap day ends a year
-    era = n // 146097
-    of_era = n - era * 146097
-    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    shifted = (5 * of_year + 2) // 153
-    day = of_year - (153 * shifted + 2) // 5 + 1
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    year += era * 400 + (1 if month <= 2 else 0)
+    year, month, day = date_of(days)
     _two(out, at, year // 100)
     _two(out, at + 2, year % 100)
     out[at + 4], out[at + 7] = 45, 45

@@ -239,10 +239,7 @@ def of_double(bits: int) -> Any:
 
 @jit
 def of_float(bits: int) -> Any:
-    """A float32 by the bits of the same float64 → as `of_double`; False also for what is no float32.
-
-    Three powers of two have a digit more than they need, as `values.float_text` gives it to them.
-    """
+    """A float32 by the bits of the same float64 → as `of_double`; False also for what is no float32."""
     fraction, exponent = np.uint64(bits) & _FRACTION, ((bits >> 52) & 0x7FF) - 1023
     if exponent == -1023 and not fraction:
         return _U0, 0, True
@@ -252,15 +249,8 @@ def of_float(bits: int) -> Any:
     c = whole >> np.uint64(drop)
     if c << np.uint64(drop) != whole:
         return _U0, 0, False
-    if not fraction:
-        for n in range(_LONGER.shape[0]):
-            if exponent == _LONGER[n, 0]:
-                return np.uint64(_LONGER[n, 1]), _LONGER[n, 2], True
     digits, power = shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
     return digits, power, True
-
-
-_LONGER = np.array([(-96, 126217745, -37), (87, 154742505, 18), (90, 123794004, 19)], np.int64)
 
 
 @jit

@@ -28,7 +28,7 @@ from schemas.event import (
     tso_physical_ms,
 )
 from schemas.names import avro_subject, sanitise_name
-from schemas.ports import SchemaId
+from schemas.ports import SchemaId, SchemaSource
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
 from schemas.wire.avro_plan import Plans
@@ -52,7 +52,7 @@ class AvroDecoder:
         self._context = context
         self._records: Bounded[SchemaId, Record] = Bounded(100_000)
         self._tables: Bounded[tuple[Any, ...], tuple[Record, Table]] = Bounded(100_000)
-        self._newest: Bounded[str, Record | None] = Bounded()
+        self._newest = NewestRecords(context.schemas)
 
     def decode(self, message: Message) -> list[Event]:
         """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
@@ -123,20 +123,12 @@ class AvroDecoder:
             raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
         schema_id, key, row = self._read(message.key, "key")
         # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
-        record = self._newest_record(message.topic) or key
+        record = self._newest.of(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
             record = key
         event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
         event.key_only = True
         return event
-
-    def _newest_record(self, topic: str | None) -> Record | None:
-        if topic is None:
-            return None
-        if topic not in self._newest:
-            text = self._context.schemas.newest(avro_subject(topic, "value"))
-            self._newest[topic] = usable_record(text)
-        return self._newest[topic]
 
     def _event(
         self,
@@ -185,12 +177,24 @@ class AvroDecoder:
         return self._context.tables.sanitised(record.id, names, commit_ts)
 
 
-def usable_record(text: str | None) -> Record | None:
-    """A compiled value schema; None without one, or with one that is not TiCDC's: a delete's key says enough."""
-    try:
-        return None if text is None else compile_record(text, "newest value schema")
-    except WireError:
-        return None
+class NewestRecords:
+    """The newest value schemas of topics, asked for once."""
+
+    def __init__(self, schemas: SchemaSource) -> None:
+        self._schemas = schemas
+        self._found: Bounded[str, Record | None] = Bounded()
+
+    def of(self, topic: str | None) -> Record | None:
+        """Compiled; None where there is none, or one that is not TiCDC's: a delete's key says enough."""
+        if topic is None:
+            return None
+        if topic not in self._found:
+            text = self._schemas.newest(avro_subject(topic, "value"))
+            try:
+                self._found[topic] = None if text is None else compile_record(text, "newest value schema")
+            except WireError:
+                self._found[topic] = None
+        return self._found[topic]
 
 
 def _checksum(extra: dict[str, Any]) -> dict[str, Any]:

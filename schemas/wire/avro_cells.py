@@ -16,8 +16,7 @@ from schemas.codec.kernel_avro_bytes import Work
 from schemas.codec.kernels import COMPILED
 from schemas.codec.typed import frozen
 from schemas.errors import WireError
-from schemas.names import avro_subject
-from schemas.wire.avro import usable_record
+from schemas.wire.avro import NewestRecords
 from schemas.wire.avro_program import Program, compile_program
 from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.avro_shapes import Kind, Shapes, kind_of, versions_at
@@ -40,7 +39,7 @@ class AvroCellReader:
         self._context = context
         self._bare = bare
         self._programs: Bounded[int, Program | None] = Bounded(100_000)
-        self._newest: Bounded[str, Record | None] = Bounded()
+        self._newest = NewestRecords(context.schemas)
         self._kinds: Bounded[tuple[Any, ...], tuple[Record | None, Kind | None]] = Bounded(100_000)
         self._shapes = Shapes(context.options.time_zone)
 
@@ -140,7 +139,7 @@ class AvroCellReader:
 
     def _delete(self, key: Program, topic: str | None) -> Kind | None:
         """The key record lists only the key; the newest value schema of the topic tells the other columns' names."""
-        record = self._newest_record(topic) or key.record
+        record = self._newest.of(topic) or key.record
         columns = key.record.columns
         if record.id != key.record.id or not {c.name for c in columns} <= {c.name for c in record.columns}:
             record = key.record
@@ -149,14 +148,6 @@ class AvroCellReader:
             kind = kind_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
             known = self._kinds[key, id(record)] = record, kind
         return known[1]
-
-    def _newest_record(self, topic: str | None) -> Record | None:
-        if topic is None:
-            return None
-        if topic not in self._newest:
-            text = self._context.schemas.newest(avro_subject(topic, "value"))
-            self._newest[topic] = usable_record(text)
-        return self._newest[topic]
 
 
 _NO_IDS = {

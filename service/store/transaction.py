@@ -8,18 +8,14 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import (
-    Column,
-    ColumnElement,
     Connection,
     Select,
     and_,
-    bindparam,
     case,
     delete,
     exists,
     func,
     insert,
-    or_,
     select,
     update,
 )
@@ -35,7 +31,6 @@ from service.registry.footprint import (
     mode_part,
     subject_part,
 )
-from service.registry.metadata import VERSION
 from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
@@ -47,7 +42,26 @@ from service.registry.model import (
     Warned,
     qualified,
 )
-from service.store.ready import Ready
+from service.store.queries import (
+    BY_CONTENT,
+    CONFIGS,
+    FIRST_ID,
+    FULL,
+    HOLDERS,
+    ID_OF,
+    IDS_OF,
+    LATEST,
+    LOOKALIKES,
+    MAX_ID,
+    MODES,
+    NEXT_ID,
+    PUT_SCHEMA,
+    PUT_VERSION,
+    ROW,
+    VERSION_OF,
+    VERSIONS,
+    numbered,
+)
 from service.store.tables import (
     configs,
     contexts,
@@ -63,62 +77,6 @@ from service.store.tables import (
 
 _RULE_SET: Final = "ruleSet"
 _ALONE: Final = "noMetadata"
-
-_FULL = select(
-    versions.c.subject,
-    versions.c.version,
-    versions.c.id,
-    versions.c.ts,
-    versions.c.deleted,
-    schemas.c.identity,
-    schemas.c.kind,
-    schemas.c.text,
-    schemas.c.refs,
-    schemas.c.metadata,
-).join_from(versions, schemas, and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id))
-_ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
-
-
-def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
-    """Whether a column is one of `number` values, named as by `_numbered`."""
-    return column.in_([bindparam(f"one{place}") for place in range(number)])
-
-
-def _numbered(values: Sequence[str]) -> dict[str, str]:
-    return {f"one{place}": value for place, value in enumerate(values)}
-
-
-_FULL_OF = _FULL.where(versions.c.subject == bindparam("subject"))
-_LIVE = ~versions.c.deleted
-_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
-_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-_LOOKALIKES = _FULL_OF.where(or_(schemas.c.refs != "[]", _NUMBERED)).order_by(versions.c.version.desc())
-_HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
-
-VERSION_OF = Ready(_FULL_OF.where(versions.c.version == bindparam("version")))
-# by whether soft-deleted versions count
-LATEST = {True: Ready(_HIGHEST.limit(1)), False: Ready(_HIGHEST.where(_LIVE).limit(1))}
-BY_CONTENT = {True: Ready(_HIGHEST.where(_SAME).limit(1)), False: Ready(_HIGHEST.where(_SAME, _LIVE).limit(1))}
-LOOKALIKES = {True: Ready(_LOOKALIKES), False: Ready(_LOOKALIKES.where(_LIVE))}
-VERSIONS = Ready(_ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
-HOLDERS = Ready(
-    _FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
-)
-# one query for each number of scopes
-CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)]
-MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
-# Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
-ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
-IDS_OF = Ready(
-    select(schemas.c.context, schemas.c.id)
-    .where(schemas.c.identity == bindparam("identity"))
-    .order_by(schemas.c.context, schemas.c.id)
-)
-MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
-FIRST_ID = Ready(insert(counters), "context", "last")
-NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
-PUT_SCHEMA = Ready(insert(schemas), *schemas.c.keys())
-PUT_VERSION = Ready(insert(versions), "context", "subject", "version", "id", "ts", "deleted")
 
 
 class Transaction:
@@ -155,7 +113,7 @@ class Transaction:
         if schema_id is None:
             same = BY_CONTENT[deleted]
             return self._one(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
-        query = _FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
+        query = FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
         return self._one(self._sql.execute(_highest(query, deleted).limit(1)))
 
@@ -169,7 +127,7 @@ class Transaction:
 
     def live(self, subject: str) -> list[Stored]:
         self._reads.add(subject_part(subject))
-        query = _FULL.where(versions.c.subject == subject, ~versions.c.deleted)
+        query = FULL.where(versions.c.subject == subject, ~versions.c.deleted)
         return self._all(self._sql.execute(query.order_by(versions.c.version)))
 
     def holders(self, context: str, schema_id: int) -> list[Stored]:
@@ -180,7 +138,7 @@ class Transaction:
         self._reads.add(ANYTHING)
         if "\0" in prefix:
             return []  # no name holds it, and PostgreSQL refuses to look for it
-        query = _FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
+        query = FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
         # Not ORDER BY: a database may sort by the rules of a language.
         return sorted(self._all(self._sql.execute(query)), key=lambda stored: (stored.subject, stored.version))
@@ -215,13 +173,13 @@ class Transaction:
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
         self._reads.add(ANYTHING)
         joined = and_(references.c.subject == versions.c.subject, references.c.version == versions.c.version)
-        query = _ROW.join(references, joined)
+        query = ROW.join(references, joined)
         query = query.where(references.c.to_subject == subject, references.c.to_version == version)
         return self._rows(self._sql.execute(query))
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         self._reads.update(map(config_part, scopes))
-        found = CONFIGS[len(scopes)](self._sql, **_numbered(scopes))
+        found = CONFIGS[len(scopes)](self._sql, **numbered(scopes))
         return {scope: json.loads(body) for scope, body in found}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
@@ -230,7 +188,7 @@ class Transaction:
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         self._reads.update(map(mode_part, scopes))
-        return dict(MODES[len(scopes)](self._sql, **_numbered(scopes)).fetchall())
+        return dict(MODES[len(scopes)](self._sql, **numbered(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
         self._reads.add(ANYTHING)
@@ -390,7 +348,7 @@ def _context(context: str) -> Select[Any]:
 
 
 def _stored(row: Sequence[Any]) -> Stored:
-    """A row of _FULL."""
+    """A row of FULL."""
     subject, version, id_, ts, deleted, *content = row
     return Stored(subject, version, id_, _content(*content), ts, bool(deleted))
 

@@ -24,7 +24,7 @@ from tests.service.history.support import T0, framed
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import lines, received, run_while, send
+from tests.support.streams import delta_rows, lines, received, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,10 +99,7 @@ def registry() -> Iterator[str]:
 
 def delta(spark: SparkSession, path: str = "orders") -> list[Any]:
     """The rows of the table, [] where it is not there yet."""
-    found = Path(path).absolute()
-    if not (found / "_delta_log").exists() or not list((found / "_delta_log").glob("*.json")):
-        return []
-    return sorted((r["after"] for r in spark.read.format("delta").load(str(found)).collect()), key=lambda r: r["id"])
+    return sorted((r["after"] for r in delta_rows(spark, path)), key=lambda r: r["id"])
 
 
 def _reaches(count: Callable[[], int], least: int) -> bool:

@@ -20,7 +20,7 @@ from tests.spark_jobs.test_encode import found, numbered, written
 from tests.spark_jobs.test_history_tables import CREATE, STEP, _given, _row, _track
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import lines, run_while, send
+from tests.support.streams import delta_rows, lines, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,8 +142,7 @@ def test_a_stream_waits_for_the_tracker(
         if command == "decode":
             return [(int(x["after"]["id"]), str(x["table_version"])) for x in lines("out")]
         with suppress(Exception):  # a version of the table between two
-            rows = spark.read.format("delta").load(str(tmp_path / "orders")).collect()
-            return sorted((int(r["id"]), str(r["sum"])) for r in rows)
+            return sorted((int(r["id"]), str(r["sum"])) for r in delta_rows(spark, tmp_path / "orders"))
         return []
 
     def seal() -> None:

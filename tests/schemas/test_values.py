@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -45,10 +45,29 @@ def test_float_text_is_the_same_float32_and_no_shorter_one_is(number: float) -> 
     text = values.float_text(number)
     packed = struct.pack("<f", number)
     assert struct.pack("<f", float(text)) == packed
-    digits = len(_digits(text))
-    if digits > 1:
-        shorter = float(f"{number:.{digits - 1}g}")
-        assert abs(shorter) > 3.4028235e38 or struct.pack("<f", shorter) != packed
+    assert not any(_is(shorter, packed) for shorter in _shorter(number, len(_digits(text)) - 1))
+
+
+def test_float_text_of_every_power_of_two_is_the_shortest() -> None:
+    """Their neighbours below are nearer than those above: the text that is theirs may be the farther one."""
+    for power in range(-149, 128):
+        number = 2.0**power
+        text, packed = values.float_text(number), struct.pack("<f", number)
+        assert struct.pack("<f", float(text)) == packed
+        assert values.float_text(-number) == f"-{text}"
+        assert not any(_is(shorter, packed) for shorter in _shorter(number, len(_digits(text)) - 1))
+
+
+def _shorter(number: float, digits: int) -> list[float]:
+    """The two numbers of so many digits that it lies between."""
+    if digits < 1:
+        return []
+    ways = (Context(prec=digits, rounding=rounding) for rounding in (ROUND_DOWN, ROUND_UP))
+    return [float(way.create_decimal(Decimal(number))) for way in ways]
+
+
+def _is(shorter: float, packed: bytes) -> bool:
+    return abs(shorter) <= 3.4028235e38 and struct.pack("<f", shorter) == packed
 
 
 def _digits(text: str) -> str:
@@ -87,6 +106,10 @@ def test_doubles_print_as_go_does(number: float, text: str) -> None:
         (0x42F6E979, "123.456"),
         (0x80000000, "-0"),
         (0x00800000, "1.1754944e-38"),
+        (0x0F800000, "1.2621775e-29"),  # what Go 1.23 writes
+        (0x39800000, "0.00024414062"),
+        (0x6B000000, "1.5474251e+26"),
+        (0x6C800000, "1.2379401e+27"),
     ],
 )
 def test_float32_of_every_kind(bits: int, text: str) -> None:

@@ -9,8 +9,7 @@ import pytest
 from service.registry.core import Registry
 from service.store import SqlStore, open_store
 from service.testing import running_service
-from tests.service.support import Client, environment
-from tests.support.postgres import Postgres
+from tests.service.support import Client, empty_store, environment
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,11 +37,7 @@ def shared_client() -> Iterator[Client]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty store of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'registry.db'}"
-    server = request.getfixturevalue("postgres")
-    assert isinstance(server, Postgres)
-    return server.database()
+    return empty_store(request.param, request, tmp_path / "registry.db")
 
 
 @pytest.fixture

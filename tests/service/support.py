@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from service.cli import app
+from tests.support.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
@@ -142,3 +144,24 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.05)
+
+
+# Of one subject: the second reads what the first wrote, the third does not.
+ORDER = record("order", column("id", "long"), column("note", ["null", "string"], default=None), namespace="shop")
+WIDER = record(
+    "order",
+    column("id", "long"),
+    column("note", ["null", "string"], default=None),
+    column("paid", "boolean", default=False),
+    namespace="shop",
+)
+NARROWER = record("order", column("id", "long"), column("note", "string"), namespace="shop")
+
+
+def empty_store(kind: str, request: pytest.FixtureRequest, path: Path) -> str:
+    """The URL of an empty store. kind: sqlite (the file `path`) or postgresql."""
+    if kind == "sqlite":
+        return f"sqlite:///{path}"
+    server = request.getfixturevalue("postgres")
+    assert isinstance(server, Postgres)
+    return server.database()

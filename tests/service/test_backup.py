@@ -23,7 +23,7 @@ from service.store import SqlStore, dialect_of, open_store
 from service.store.backup import backup, check, is_binary, restore
 from service.store.tables import facts, metadata
 from tests.service.forked import services
-from tests.service.support import GOLDEN, column, environment, record
+from tests.service.support import GOLDEN, column, empty_store, environment, record
 from tests.service.test_outage import Load
 from tests.support.postgres import Postgres
 
@@ -33,11 +33,7 @@ Url = str
 @pytest.fixture(params=["sqlite", "postgresql"])
 def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A second store, of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'other.db'}"
-    server = request.getfixturevalue("postgres")
-    assert isinstance(server, Postgres)
-    return server.database()
+    return empty_store(request.param, request, tmp_path / "other.db")
 
 
 def fill(url: Url) -> None:

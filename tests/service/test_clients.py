@@ -22,16 +22,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from tests.service.support import Client, column, record
-
-ORDER = record("order", column("id", "long"), column("note", ["null", "string"], default=None), namespace="shop")
-WIDER = record(
-    "order",
-    column("id", "long"),
-    column("note", ["null", "string"], default=None),
-    column("paid", "boolean", default=False),
-    namespace="shop",
-)
+from tests.service.support import ORDER, WIDER, Client, column, record
 
 
 @pytest.fixture

@@ -22,21 +22,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from service.testing import running_service
-from tests.service.support import column, record
+from tests.service.support import NARROWER, ORDER, WIDER, column, record
 from tests.support.toolchains import ToolchainMissing, go_binary
 
 HERE = Path(__file__).parent / "go"
 SECONDS = 120
 
-ORDER = record("order", column("id", "long"), column("note", ["null", "string"], default=None), namespace="shop")
-WIDER = record(
-    "order",
-    column("id", "long"),
-    column("note", ["null", "string"], default=None),
-    column("paid", "boolean", default=False),
-    namespace="shop",
-)
-NARROWER = record("order", column("id", "long"), column("note", "string"), namespace="shop")
 ADDRESS = record("Address", column("street", "string"), namespace="x")
 CUSTOMER = record("Customer", column("home", "x.Address"), namespace="x")
 ORDER_JSON = json.dumps({"type": "object", "title": "order", "properties": {"id": {"type": "integer"}}})

@@ -24,21 +24,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from service.testing import running_service
-from tests.service.support import Client, column, record
+from tests.service.support import NARROWER, ORDER, WIDER, Client, column, record
 from tests.support.toolchains import ToolchainMissing, node_packages
 
 HERE = Path(__file__).parent / "node"
 SECONDS = 120
 
-ORDER = record("order", column("id", "long"), column("note", ["null", "string"], default=None), namespace="shop")
-WIDER = record(
-    "order",
-    column("id", "long"),
-    column("note", ["null", "string"], default=None),
-    column("paid", "boolean", default=False),
-    namespace="shop",
-)
-NARROWER = record("order", column("id", "long"), column("note", "string"), namespace="shop")
 POINT = record("Point", column("x", "double"), namespace="geo")
 SHAPE = record("Shape", column("a", "geo.Point"), column("b", "geo.Point"), namespace="geo")
 GPS = json.dumps({"$id": "gps.json", "type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -26,10 +27,12 @@ def submitted(words: list[str], folder: Path, package: Path) -> Job:
     import pyspark
 
     env = {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    java = os.environ.get("SPARK_SUBMIT_OPTS", "")  # of the executors too (tests/conftest.py)
     submit = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--jars",
         ",".join(map(str, jars("spark"))), "--conf", "spark.ui.enabled=false", "--conf",
-        "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m", "--py-files",
+        "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m", "--conf",
+        "spark.sql.shuffle.partitions=4", "--conf", f"spark.executor.extraJavaOptions={java}", "--py-files",
         str(package / "ticdc_bridge.zip"), str(package / "bridge.py"),
     ]  # fmt: skip
     return Job(words, folder, submit, drop=("PYTHONPATH", "SPARK_HOME"), **env)

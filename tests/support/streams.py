@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from spark_jobs.cli import main
 from spark_jobs.kafka import TopicWriter, read_topic
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
     from schemas.event import Message
     from tests.support.kafka import Kafka
 
@@ -38,6 +41,18 @@ def lines(folder: str | Path) -> list[dict[str, Any]]:
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.jsonl")):
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def delta_rows(spark: SparkSession, folder: str | Path) -> list[Row]:
+    """The rows of a Delta table, [] where it is not there yet. Who asks again before its log grows asks no Spark."""
+    path = Path(folder).absolute()
+    log = tuple(sorted(p.name for p in (path / "_delta_log").glob("*.json")))
+    return list(_read(spark, path, log)) if log else []
+
+
+@lru_cache(maxsize=4)
+def _read(spark: SparkSession, path: Path, _log: tuple[str, ...]) -> list[Row]:
+    return spark.read.format("delta").load(str(path)).collect()
 
 
 def run_while(argv: list[str], script: Callable[[], None], command: Callable[[list[str]], int] = main) -> int:

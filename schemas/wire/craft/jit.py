@@ -7,6 +7,8 @@ from schemas.codec.jit import COMPILED, Kernels
 _NAMES = ("numbers", "read", "fill", "content", "write")
 _SOURCES = [("schemas.wire.craft", f"kernel_{name}.py") for name in _NAMES]
 
-jit = Kernels("craft", [*_SOURCES, ("schemas.codec", "kernel_text.py")]).jit
+_SHARED = [("schemas.codec", f"kernel_{name}.py") for name in ("text", "varint", "copy")]
+
+jit = Kernels("craft", [*_SOURCES, *_SHARED]).jit
 
 __all__ = ["COMPILED", "jit"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from schemas.codec.kernel_text import fits, is_decimal
+from schemas.codec.kernel_varint import Array, put, zigzag
 from schemas.wire.craft.jit import jit
-from schemas.wire.craft.kernel_numbers import Array, put, zigzag
 
 _DIVISOR = np.uint64(1_000_000_000)
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -73,20 +73,3 @@ def same(data: Array, a: int, b: int, size: int) -> bool:
         differ |= data[first + i] ^ data[second + i]
         i += np.uint64(1)
     return bool(differ == 0)
-
-
-@jit
-def put(out: Array, at: int, value: Any) -> int:
-    """A uvarint; next position."""
-    rest = np.uint64(value)
-    while rest > np.uint64(127):
-        out[at] = np.uint8(rest & np.uint64(127)) | np.uint8(128)
-        rest >>= np.uint64(7)
-        at += 1
-    out[at] = np.uint8(rest)
-    return at + 1
-
-
-@jit
-def zigzag(value: Any) -> Any:
-    return np.uint64((np.int64(value) << 1) ^ (np.int64(value) >> 63))

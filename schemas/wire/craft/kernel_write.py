@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.codec.kernel_copy import copy
+from schemas.codec.kernel_varint import Array, put, zigzag
 from schemas.wire.craft.jit import jit
-from schemas.wire.craft.kernel_numbers import Array, put, zigzag
 
 
 class Target(NamedTuple):
@@ -34,15 +35,6 @@ class Target(NamedTuple):
 @jit
 def width(target: Target, name: int) -> int:
     return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
-
-
-@jit
-def copy(source: Array, start: Any, out: Array, at: Any, size: Any) -> None:
-    """Bytes from one array to another. Unsigned indices: numba need not look for negative ones, so it is vectorised."""
-    i, first, to, last = np.uint64(0), np.uint64(start), np.uint64(at), np.uint64(size)
-    while i < last:
-        out[to + i] = source[first + i]
-        i += np.uint64(1)
 
 
 @jit
@@ -94,7 +86,7 @@ def write_group(
     out[at] = side
     at += 1
     if count == columns and work[0] >= 0:
-        copy(out, work[0], out, at, work[1])
+        copy(out, at, out, work[0], work[1])
         at += work[1]
     else:
         start = at
@@ -111,7 +103,7 @@ def write_group(
     for i in range(count):
         length = lengths[shift + sent[i], row]
         if length > 0:
-            copy(contents, places[shift + sent[i], row], out, at, length)
+            copy(out, at, contents, places[shift + sent[i], row], length)
             at += length
     return at
 

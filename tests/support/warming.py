@@ -1,0 +1,42 @@
+"""Kernels compiled once for all workers of a test run: each takes what no other has begun, then waits for the rest."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from spark_jobs import avro_batches, cell_warm, craft_arrow, json_arrow
+
+# The longest first; what one needs of another's code it finds in the cache, or compiles too.
+_STEPS: tuple[Callable[[], object], ...] = (
+    partial(cell_warm.warm, "avro", "debezium"),
+    json_arrow.warm,
+    craft_arrow.warm,
+    partial(cell_warm.warm, "debezium", "avro"),
+    avro_batches.warm,
+)
+
+
+def warm(run: str) -> None:
+    """Comes back when all is compiled. run: a name that the workers of a run have in common."""
+    locks = [Path(tempfile.gettempdir()) / f"bridge-warming-{run}-{number}" for number in range(len(_STEPS))]
+    waiting: list[IO[str]] = []
+    with ExitStack() as files:
+        for lock, step in zip(locks, _STEPS, strict=True):
+            file: IO[str] = lock.open("w")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting.append(files.enter_context(file))
+                continue
+            with file:
+                step()
+        for other in waiting:
+            fcntl.flock(other, fcntl.LOCK_EX)
+    for lock in locks:  # who comes later finds all compiled
+        lock.unlink(missing_ok=True)
