@@ -18,7 +18,7 @@ from schemas.ports import TableSource
 from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from spark_jobs.cell_warm import warm
+from spark_jobs.cell_warm import warm, warm_changes
 from spark_jobs.codec import Side, check_any_order
 from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
@@ -268,7 +268,9 @@ def in_view(events: DataFrame, side: Side) -> DataFrame:
 
 
 def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
-    """By the in-process codec. name: of its metrics."""
+    """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
+    if side.view is None and (side.tables is not None or side.format == "avro"):
+        warm_changes(side.format)
     made = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return without_skipped(made, made["kind"], name)
 

@@ -155,7 +155,7 @@ class Transcoder:
         slow |= odd
         kept = ~slow[rows.message]
         if summary is not None:
-            _count(rows, written, kept, topics, summary)
+            count(rows, written.flags, kept, topics, summary)
         yield batch, _fast(rows, written, kept, to), np.flatnonzero(slow)
 
     def _bound_for(self, rows: CellRows, topics: Topics) -> Topics:
@@ -287,8 +287,8 @@ def numbers(message: Any) -> Any:
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
 
 
-def _count(rows: CellRows, written: Written, kept: Any, topics: Topics, summary: Summary) -> None:
-    """Counts messages that kernels took as `Summary.count` does each."""
+def count(rows: CellRows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
+    """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
     message = rows.message[kept]
     if not len(message):
         return
@@ -298,14 +298,14 @@ def _count(rows: CellRows, written: Written, kept: Any, topics: Topics, summary:
         summary.rows[chr(op)] += int(ops[op])
     shapes = len(rows.shapes)
     pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[kept], return_counts=True)
-    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+    for pair, found in zip(pairs.tolist(), counts.tolist(), strict=True):
         topic, shape = topics.names[pair // shapes], rows.shapes[pair % shapes]
         id_ = shape.table.id
-        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += count
-    for name in dict.fromkeys((*rows.flags, *written.flags)):
+        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += found
+    for name in dict.fromkeys((*rows.flags, *more)):
         flagged = np.zeros(len(kept), bool)
-        for flags in (rows.flags, written.flags):
+        for flags in (rows.flags, more):
             if name in flags:
                 flagged |= flags[name]
-        if count := int(np.count_nonzero(flagged & kept)):
-            summary.flags[name.partition(":")[0]] += count
+        if found := int(np.count_nonzero(flagged & kept)):
+            summary.flags[name.partition(":")[0]] += found
