@@ -20,12 +20,12 @@ from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.cell_warm import warm, warm_changes
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
+from spark_jobs.columns import CHANGES, TOLD_MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
-from spark_jobs.plans import metric, without_skipped
+from spark_jobs.plans import metric, without_skipped, without_unwritten
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
@@ -121,7 +121,8 @@ def transcode(
 
     options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
     the source's). claim_checks: as `decode`. A message that can't be decoded or written is itself with `error`: filter
-    on it, and send the rest to a dead letter topic.
+    on it, and send the rest to a dead letter topic. What the format has no form for is counted by the metric
+    `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
     format_named(to_format)
     read_schemas = _schemas(from_format, registry, schemas)
@@ -137,7 +138,8 @@ def transcode(
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     warm(read.format, write.format)
-    return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+    batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(kafka_columns(messages).mapInArrow(batches, TOLD_MESSAGES))
 
 
 def encode(
@@ -169,7 +171,8 @@ def encode(
     read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
     write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
     wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
-    return changes.select(*wanted).mapInArrow(EncodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+    batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(changes.select(*wanted).mapInArrow(batches, TOLD_MESSAGES))
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from schemas.codec.plain_cells import plain_texts
 from schemas.event import Message
 from spark_jobs import cell_batches as cells
 from spark_jobs.codec import Result, Side, decode_one
+from spark_jobs.line_batches import messages_of_lines
 from spark_jobs.summary import Summary
 from spark_jobs.typed_workers import source_array
 
@@ -64,14 +65,15 @@ class ChangeReader:
         return result
 
     def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Changes | None, Any]]:
-        """A batch with Kafka's columns → parts of it, in order: (messages, what kernels read, indices of the rest).
+        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels read, the rest).
 
-        The messages that the kernels took are counted in `summary`; the rest (int64) is left to the caller. SetupError
-        where a source of schemas or tables is away.
+        As `cell_batches.Transcoder.parts`.
         """
-        if not self._fits or batch.num_rows < cells.FEW or not set(batch.schema.names) >= _PLACE:
+        names = set(batch.schema.names)
+        if not self._fits or batch.num_rows < cells.FEW or not (names >= _PLACE or "line" in names):
             yield batch, None, np.arange(batch.num_rows)
             return
+        batch = messages_of_lines(batch)
         topics = cells._topics(batch.column("topic"))
         keys, values = cells._binaries(batch.column("key")), cells._binaries(batch.column("value"))
         rows, left = self._reader.read(keys, values, topics)

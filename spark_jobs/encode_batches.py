@@ -29,7 +29,7 @@ _OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class EncodeBatches:
-    """Change events → spark_jobs.columns.MESSAGES. read: where their columns are known; write: the format.
+    """Change events → spark_jobs.columns.TOLD_MESSAGES. read: where their columns are known; write: the format.
 
     An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.
     """
@@ -57,6 +57,9 @@ class EncodeBatches:
             told = Message(error.get("key"), error.get("value"), *_place(origin))
             details = f"{error.get('code')}: {error.get('detail')}"
             yield from message_rows(Result(error=WireError("MALFORMED", where="event", details=details)), told)
+            return
+        if found["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
+            yield from message_rows(Result(skipped=["bootstrap"]), origin)
             return
         try:
             event = _event(found, tables, self.read.options.time_zone)

@@ -62,7 +62,7 @@ def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.columns.MESSAGES); one that fails is itself, with its error."""
+    """Messages → messages (spark_jobs.columns.TOLD_MESSAGES); one that fails is itself, with its error."""
 
     read: Side
     write: Side
@@ -83,13 +83,13 @@ class TranscodeBatches:
                 if fast is None:
                     yield in_order(part, rest, self.schema, slow)
                     continue
-                none = pa.nulls(len(fast.origin), self.schema.field("error").type)
-                made = fast.carried(part, self.schema, error=none)
+                none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
+                made = fast.carried(part, self.schema, **none)
                 yield in_order(part, rest, self.schema, slow, made, fast.origin)
 
 
 def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
-    """What a message became, as rows of MESSAGES; one that failed is itself with its error."""
+    """What a message became, as rows of TOLD_MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
@@ -97,6 +97,8 @@ def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
             "timestamp": _time(message.timestamp), "error": error,
             "headers": [{"key": name, "value": value} for name, value in message.headers],
         }  # fmt: skip
+    for kind in result.skipped:
+        yield {"headers": [], "skipped": kind}
 
 
 def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
