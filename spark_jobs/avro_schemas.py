@@ -48,7 +48,7 @@ class Versions:
 
 
 def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions:
-    """whole: with the schemas of other tables, for which the whole registry is listed."""
+    """whole: with the schemas of other tables, for which all of the registry is listed."""
     name = record_of(id_)
     entries = list(schemas.all() if whole else schemas.all(name))
     ours, unreadable, others = [], [], []

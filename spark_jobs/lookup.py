@@ -111,7 +111,7 @@ class _Answers:
         self.missing: Bounded[SchemaId, float] = Bounded(10_000)
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
         self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
-        self.names: dict[str, set[Name | None]] = {}  # of the records of a subject's versions, as last listed
+        self.names: dict[str, tuple[float, Name | None]] = {}  # of subjects all of whose versions have one
 
     def __getstate__(self) -> dict[str, Any]:
         """Not which subjects have what: that changes, and is all that the registry has."""
@@ -208,15 +208,17 @@ class HttpSchemas(HttpJson):
     def all(self, named: Name | None = None) -> Iterator[Registered]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
 
-        named: only records of this name are wanted. Then nothing is asked of subjects that were listed before and had
-        none of this name: a request, and one for each subject of the table.
+        named: only records of this name are wanted. Then a subject whose versions all have another name is not asked
+        again for a minute: its next version would have to be incompatible.
         """
+        names = self._told_by.names
         for subject in self._list("/subjects"):
-            names = self._told_by.names
-            if named is not None and subject in names and named not in names[subject]:
+            until, name = names.get(subject, (0.0, None))
+            if named is not None and name not in (None, named) and time.monotonic() < until:
                 continue
             found = list(self._versions(subject))
-            names[subject] = {name_of(entry.schema) for entry in found}
+            different = {name_of(entry.schema) for entry in found}
+            names[subject] = time.monotonic() + _KNOWN_FOR, different.pop() if len(different) == 1 else None
             yield from found
 
     def _versions(self, subject: str) -> Iterator[Registered]:

@@ -35,7 +35,7 @@ def told(error: Exception) -> SetupError | None:
         return SetupError("STOPPED", where="a Spark task", details=details)
     if executors_died(error):
         return SetupError("STOPPED", where="a Spark task", details=f"executors were lost: {shortened(error)}")
-    if kafka_away(error):
+    if kafka_away(error) and "kafka" in str(error).lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shortened(error))
     return None
 
