@@ -122,6 +122,7 @@ class _Running:
         self._resolved_at = self._well_at = time.monotonic()
         self._stopping = self._unresolved = False
         self._batches = 0
+        self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -228,8 +229,8 @@ class _Running:
         stream, summary = self._stream, outcome.summary
         lag = 0
         with suppress(SetupError):
-            newest = ends(stream.kafka, self._topic)
-            lag = sum(max(end - outcome.offsets[p] - 1, 0) for p, end in newest.items() if p in outcome.offsets)
+            newest, self._read = ends(stream.kafka, self._topic), self._read | outcome.offsets
+            lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
         self._metrics.update(summary, lag=float(lag), rate=rate)

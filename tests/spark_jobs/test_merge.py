@@ -10,11 +10,14 @@ import pytest
 
 from schemas.ddl.lexer import TYPED
 from schemas.ddl.versions import DdlText
-from schemas.errors import SetupError
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
 from schemas.table import TableId
 from spark_jobs.cli import main
+from spark_jobs.dead_letter import ATTEMPT, ORIGIN, dead_letter
 from spark_jobs.history import filled, names_over_time, statements_of, steps_of, table_names
-from tests.spark_jobs.test_encode import numbered, written
+from spark_jobs.piece_batches import MESSAGE, message_row
+from tests.spark_jobs.test_encode import found, numbered, written
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -66,6 +69,18 @@ def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.Ca
     argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
     assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
+
+
+def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None),))
+    letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "TOO_LARGE")]
+    frame = spark.createDataFrame([message_row(m) for m in letters], MESSAGE)
+    frame.write.format("delta").save(str(Path("dead").absolute()))
+    assert main(["replay", "--in", "delta:dead", "--out", "again.jsonl", "--reason", "MALFORMED"]) == 0
+    (message,) = found("again.jsonl")
+    assert message == Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None), (ORIGIN, b"t/1/7"), (ATTEMPT, b"1")))
+    assert main(["replay", "--in", "delta:none", "--out", "again.jsonl"]) == 2
+    assert "no Delta table of dead letters" in capsys.readouterr().err
 
 
 def test_history_of_names() -> None:
