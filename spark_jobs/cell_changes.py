@@ -46,7 +46,8 @@ class ChangeReader:
         """schema: CHANGES as Arrow has it. Values that a view or a row checksum judges go through the plain codec."""
         self._side, self._schema = side, schema
         known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
-        self._fits = COMPILED and known and side.view is None and not side.verify_checksum
+        judged = side.verify_checksum or (side.view is not None and bool(side.view.table.columns))
+        self._fits = COMPILED and known and not judged
 
     @cached_property
     def _plain(self) -> Any:

@@ -73,7 +73,7 @@ def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.Ca
 
 def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     failed = Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None),))
-    letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "TOO_LARGE")]
+    letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "NOT_FRAMED")]
     frame = spark.createDataFrame([message_row(m) for m in letters], MESSAGE)
     frame.write.format("delta").save(str(Path("dead").absolute()))
     assert main(["replay", "--in", "delta:dead", "--out", "again.jsonl", "--reason", "MALFORMED"]) == 0
@@ -98,6 +98,16 @@ def test_history_of_names() -> None:
         ]  # fmt: skip
         assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
         assert [id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+    again = [
+        (1, "CREATE TABLE t (id int primary key, a int, b int)"), (2, "ALTER TABLE t RENAME COLUMN a TO c"),
+        (3, "ALTER TABLE t ADD COLUMN a int"), (4, "ALTER TABLE t DROP COLUMN b"),
+        (5, "ALTER TABLE t ADD COLUMN b varchar(3)"), (6, "ALTER TABLE t RENAME COLUMN b TO d"),
+        (7, "ALTER TABLE t RENAME COLUMN a TO c, RENAME COLUMN c TO a"),
+    ]  # fmt: skip
+    steps = steps_of([DdlText(ts, "d", query, TYPED) for ts, query in again], TableId("d", "t"))
+    assert {name: names_over_time(steps, name) for name in "acd"} == {
+        "a": [(2, "a"), (7, "c")], "c": [(3, None), (7, "a")], "d": [(5, None), (6, "b")],
+    }  # fmt: skip
     with pytest.raises(SetupError, match="can't be followed"):
         steps_of([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
 
