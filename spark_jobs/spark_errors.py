@@ -10,11 +10,6 @@ def worker_died(error: Exception) -> bool:
     return "Python worker exited unexpectedly" in str(error)
 
 
-def executors_died(error: Exception) -> bool:
-    """Whether a cluster lost executors, as often as Spark tries a stage."""
-    return "ExecutorLostFailure" in str(error) or "executor lost" in str(error).lower()
-
-
 def kafka_away(error: Exception) -> bool:
     """Whether Kafka was away, rather than that its data are gone or the job is wrong."""
     text = str(error)
@@ -28,16 +23,26 @@ def shortened(error: Exception) -> str:
     return " ".join(text.split())[:600]
 
 
+_STOPPED = {
+    "Python worker exited unexpectedly": "a Python worker died as often as its task was tried (out of memory?)",
+    "ExecutorLostFailure": "executors were lost as often as their tasks were tried",
+    "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
+    "No space left on device": "a disk is full",
+}
+_NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
+
+
 def told(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
-    if worker_died(error):
-        details = f"a Python worker died as often as its task was tried (out of memory?): {shortened(error)}"
-        return SetupError("STOPPED", where="a Spark task", details=details)
-    if executors_died(error):
-        return SetupError("STOPPED", where="a Spark task", details=f"executors were lost: {shortened(error)}")
-    if kafka_away(error) and "kafka" in str(error).lower():
+    text = str(error)
+    if any(words in text for words in _NO_MASTER):
+        return SetupError("USAGE", details=f"--master: {shortened(error)}")
+    for words, why in _STOPPED.items():
+        if words in text:
+            return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shortened(error)}")
+    if kafka_away(error) and "kafka" in text.lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shortened(error))
     return None
 
 
-__all__ = ["executors_died", "kafka_away", "shortened", "told", "worker_died"]
+__all__ = ["kafka_away", "shortened", "told", "worker_died"]

@@ -586,6 +586,7 @@ def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
     texts = {
         "Job aborted: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)": "STOPPED",
         "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node": "KAFKA_UNREACHABLE",
+        "org.apache.spark.SparkException: Could not parse Master URL: 'nonsense'": "USAGE",
     }
     for text, code in texts.items():
 
