@@ -70,7 +70,7 @@ class Target:
         if missing:
             details = f"{missing} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        self._refuse_key_only(rows, table)
+        self._refuse_key_only(rows)
         if self.on_lossy == "flag" and (count := self._unfit(rows, table, steps).count()):
             summary.flags[NOT_TYPED] += count
         newest = self._newest(rows, table, keys, steps).persist()
@@ -102,12 +102,11 @@ class Target:
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _refuse_key_only(self, rows: DataFrame, table: Table) -> None:
-        if len([c for c in table.columns if not c.virtual]) > len(table.handle_key):
-            cut = rows.where("op <> 'd' and size(map_keys(after)) <= size(`key`)").limit(1).collect()
-            if cut:
-                details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
-                raise SetupError("STOPPED", where=str(self.id), details=details)
+    def _refuse_key_only(self, rows: DataFrame) -> None:
+        cut = rows.where("op <> 'd' and array_contains(flags, 'handle_key_only')").limit(1).collect()
+        if cut:
+            details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""

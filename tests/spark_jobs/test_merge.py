@@ -17,7 +17,7 @@ from spark_jobs.cli import main
 from spark_jobs.dead_letter import ATTEMPT, ORIGIN, dead_letter
 from spark_jobs.history import filled, names_over_time, statements_of, steps_of, table_names
 from spark_jobs.piece_batches import MESSAGE, message_row
-from tests.spark_jobs.test_encode import found, numbered, written
+from tests.spark_jobs.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -61,6 +61,34 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
         assert main([*argv, "--ddl", ddl("TRUNCATE"), "--in", source]) == 0
         assert rows(spark, "evo") == expected
     assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
+
+
+def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
+    """Two columns swap names in a table that is there; a name comes again for another column; a version is all key."""
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, a varchar(9), b varchar(9))"), (20, "ALTER TABLE t DROP COLUMN b"),
+        (30, "ALTER TABLE t ADD COLUMN b varchar(9)"), (40, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"),
+        (50, "ALTER TABLE t DROP COLUMN a"), (60, "ALTER TABLE t DROP COLUMN b"),
+        (70, "ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 5"),
+    ]  # fmt: skip
+    ddl = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in texts]
+    changes = [
+        (10, {"id": "1", "a": "x", "b": "y"}), (35, {"id": "2", "a": "p", "b": "q"}), (65, {"id": "3"}),
+        (75, {"id": "4", "a": "7"}),
+    ]  # fmt: skip
+    lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    argv = ["merge", "--format", "open", "--table", "d.t", "--out", "delta:t", "--ddl", "ddl"]
+    wanted = [
+        (45, 2, [{"id": 1, "a": None, "b": "x"}, {"id": 2, "a": "q", "b": "p"}]),
+        (99, 4, [{"id": 1, "a": 5}, {"id": 2, "a": 5}, {"id": 3, "a": 5}, {"id": 4, "a": 7}]),
+    ]  # fmt: skip
+    for until, count, expected in wanted:
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl))
+        assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl if int(str(one["commit_ts"])) < until))
+        assert main([*argv, "--in", written(found("m")[:count], "some.jsonl")]) == 0
+        assert rows(spark, "t") == expected
 
 
 def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
