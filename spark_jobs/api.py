@@ -25,6 +25,7 @@ from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.packed import map_messages
 from spark_jobs.plans import metric, without_skipped, without_unwritten
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
@@ -139,7 +140,7 @@ def transcode(
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     warm(read.format, write.format)
     batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
-    return without_unwritten(kafka_columns(messages).mapInArrow(batches, TOLD_MESSAGES))
+    return without_unwritten(map_messages(kafka_columns(messages), batches, TOLD_MESSAGES))
 
 
 def encode(
@@ -176,7 +177,7 @@ def encode(
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
-    """The frame with all of Kafka's columns, NULL where it lacks one, and no headers.
+    """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
 
     SetupError USAGE without key and value.
     """
@@ -188,9 +189,8 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     columns: list[Column] = []
     for name in KAFKA_COLUMNS:
         if name == "headers":
-            kind = "array<struct<key:string,value:binary>>"
-            none = F.array().cast(kind)  # not NULL: see WITH_HEADERS
-            columns.append((F.coalesce(name, none) if name in have else none).alias(name))
+            if name in have:
+                columns.append(F.col(name).cast("array<struct<key:string,value:binary>>").alias(name))
         else:
             kind = _TYPES.get(name, "binary")
             columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))
