@@ -18,15 +18,15 @@ from schemas.ports import TableSource
 from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from spark_jobs.cell_warm import warm
+from spark_jobs.cell_warm import warm, warm_changes
 from spark_jobs.codec import Side, check_any_order
-from spark_jobs.columns import CHANGES, MESSAGES, arrow_schema, row_type, tidb_row, typed_row
+from spark_jobs.columns import CHANGES, TOLD_MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.packed import map_messages
-from spark_jobs.plans import metric, without_skipped
+from spark_jobs.plans import metric, without_skipped, without_unwritten
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
@@ -122,7 +122,8 @@ def transcode(
 
     options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
     the source's). claim_checks: as `decode`. A message that can't be decoded or written is itself with `error`: filter
-    on it, and send the rest to a dead letter topic.
+    on it, and send the rest to a dead letter topic. What the format has no form for is counted by the metric
+    `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
     format_named(to_format)
     read_schemas = _schemas(from_format, registry, schemas)
@@ -138,8 +139,8 @@ def transcode(
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     warm(read.format, write.format)
-    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES))
-    return map_messages(kafka_columns(messages), batches, MESSAGES)
+    batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(map_messages(kafka_columns(messages), batches, TOLD_MESSAGES))
 
 
 def encode(
@@ -171,7 +172,8 @@ def encode(
     read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
     write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
     wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
-    return changes.select(*wanted).mapInArrow(EncodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+    batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(changes.select(*wanted).mapInArrow(batches, TOLD_MESSAGES))
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -269,7 +271,9 @@ def in_view(events: DataFrame, side: Side) -> DataFrame:
 
 
 def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
-    """By the in-process codec. name: of its metrics."""
+    """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
+    if side.view is None and (side.tables is not None or side.format == "avro"):
+        warm_changes(side.format)
     made = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return without_skipped(made, made["kind"], name)
 

@@ -23,7 +23,7 @@ from schemas.types import Kind
 from schemas.values import bit_size
 from schemas.wire.framing import frame
 from spark_jobs.avro_read import HeaderPlan
-from spark_jobs.avro_schemas import WriterSchema, of_table, once, spark_schema
+from spark_jobs.avro_schemas import WriterSchema, once, spark_schema, versions_of
 from spark_jobs.codec import Side
 from spark_jobs.columns import (
     CHANGES,
@@ -59,17 +59,15 @@ class AvroPlan:
     @classmethod
     def of(cls, side: Side, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
-        entries = list(side.schemas.all())  # a request per version: asked for once
-        ours = of_table(entries, id_)
-        values = tuple(w for w in ours if w.entry.subject.endswith("-value"))
-        if not values or not _one_shape(values):
+        found = versions_of(side.schemas, id_, whole=True)
+        if not found.values or not _one_shape(found.values):
             return None
+        ours = (*found.keys, *found.values)
         if isinstance(side.schemas, HttpSchemas):
             side.schemas.know(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
-        others = tuple({frame(e.id, b"") for e in entries if e.id not in ids})
-        keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
-        return cls(side, once(keys), once(values), others, exact, missing)
+        others = tuple({frame(e.id, b"") for e in found.others if e.id not in ids})
+        return cls(side, once(found.keys), once(found.values), others, exact, missing)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -154,6 +152,10 @@ class AvroPlan:
         for field, kind in types.items():
             if not isinstance(kind, list):
                 there &= F.col(name)[field].isNotNull()
+        if "_tidb_op" in writer.record.extension:
+            there &= F.col(name)["_tidb_op"].isin("c", "u", "d")
+        if "_tidb_commit_ts" in writer.record.extension:
+            there &= F.col(name)["_tidb_commit_ts"] >= 0
         for column in writer.record.columns:
             rule = _RULES.get((column.type.kind, _primitive(types[column.name])))
             if rule is not None:
@@ -220,9 +222,13 @@ class AvroPlan:
         has_value = F.col("value").isNotNull()
         branches = F.when((op == "d") & has_value, self._row("value", lambda n: F.col(f"_v{n}")))
         branches = branches.when(op == "d", self._row("key", lambda n: F.col(f"_k{n}")))
-        if all(w.record.before for w in self.values):
-            branches = branches.when(op == "u", self._row("value", lambda n: F.col(f"_v{n}")[BEFORE]))
-        return branches
+        return branches.when(op != "d", self._row("value", self._old))
+
+    def _old(self, number: int) -> Column | None:
+        """The old row in a record of a version, None where the version has no room for one."""
+        from pyspark.sql import functions as F
+
+        return F.col(f"_v{number}")[BEFORE] if self.values[number].record.before else None
 
     def _row(self, side: str, struct_of: Any) -> Column:
         """The newest version's columns from whichever version the record has; NULL where that one lacks a column."""
@@ -233,13 +239,15 @@ class AvroPlan:
         for number, writer in enumerate(self.values if side == "value" else self.keys):
             have = {c.name: c for c in writer.record.columns}
             record = struct_of(number)
+            if record is None:
+                continue
             columns = [
                 (_typed(record[c.name], have[c.name]) if c.name in have else self._lacking(side, c))
                 .cast(spark_type(c))
                 .alias(c.name, metadata=metadata_of(c, certain=False))
                 for c in target
             ]
-            out = F.when(F.col(f"_{side[0]}{number}").isNotNull(), F.struct(*columns).cast(kind)).otherwise(out)
+            out = F.when(record.isNotNull(), F.struct(*columns).cast(kind)).otherwise(out)
         return out
 
     def _lacking(self, side: str, column: TableColumn) -> Column:
@@ -287,6 +295,10 @@ def _typed(value: Column, column: TableColumn) -> Column:
     return value
 
 
+def _short(value: Column, _column: TableColumn) -> Column:
+    return value.between(-(1 << 15), (1 << 15) - 1)
+
+
 def _finite(value: Column, _column: TableColumn) -> Column:
     from pyspark.sql import functions as F
 
@@ -319,6 +331,7 @@ def _unsigned_text(value: Column, _column: TableColumn) -> Column:
 
 # What the in-process decoder checks of a value and Spark's reader does not.
 _RULES: dict[tuple[Kind, str], Callable[[Column, TableColumn], Column]] = {
+    (Kind.YEAR, "int"): _short,
     (Kind.FLOAT, "float"): _finite,
     (Kind.DOUBLE, "double"): _finite,
     (Kind.BIT, "bytes"): _bits,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from schemas.table import TableId
 from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.framing import frame
 from spark_jobs.columns import MAX_SPARK_PRECISION
-from spark_jobs.lookup import Registered, Schemas
+from spark_jobs.lookup import Name, Registered, Schemas, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +33,47 @@ class WriterSchema:
         return spark_schema(self.entry.schema)
 
 
-def value_schemas(schemas: Schemas, id_: TableId) -> list[WriterSchema]:
-    """All registered value schemas of a table, oldest first."""
-    return [w for w in of_table(schemas.all(), id_) if w.entry.subject.endswith("-value")]
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a registry has of one table.
+
+    keys, values: compiled, the newest last; unreadable: versions that are none that TiCDC registers, and why; others:
+    the schemas of other records.
+    """
+
+    keys: tuple[WriterSchema, ...]
+    values: tuple[WriterSchema, ...]
+    unreadable: tuple[tuple[Registered, WireError], ...]
+    others: tuple[Registered, ...]
 
 
-def of_table(entries: Iterable[Registered], id_: TableId) -> list[WriterSchema]:
-    name = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
-    found = []
+def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions:
+    """whole: with the schemas of other tables, for which all of the registry is listed."""
+    name = record_of(id_)
+    entries = list(schemas.all() if whole else schemas.all(name))
+    ours, unreadable, others = [], [], []
     for entry in entries:
+        named = name_of(entry.schema)
+        if named is not None and named != name:
+            others.append(entry)
+            continue
         try:
-            described = json.loads(entry.schema)
-            if not isinstance(described, dict) or described.get("name") != name.table:
-                continue
-            if str(described.get("namespace", "")).rpartition(".")[2] == name.db:
-                found.append(WriterSchema(entry, compile_record(entry.schema, f"schema id {entry.id}")))
-        except (ValueError, WireError):
-            continue  # somebody else's schema: not of a TiDB table
-    return sorted(found, key=lambda w: (w.entry.subject, w.entry.version))
+            record = compile_record(entry.schema, f"schema id {entry.id}")
+        except WireError as error:
+            if named is not None:
+                unreadable.append((entry, error))
+            continue  # what is no record: the codec says so of each message
+        ours.append(WriterSchema(entry, record))
+    newest = {w.entry.subject: w.entry.id for w in sorted(ours, key=lambda w: w.entry.version)}
+    ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
+    keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
+    values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
+    return Versions(keys, values, tuple(unreadable), tuple(others))
+
+
+def record_of(id_: TableId) -> Name:
+    """What TiCDC calls a table's records."""
+    return sanitise_name(id_.db), sanitise_name(id_.table)
 
 
 def spark_schema(text: str) -> str:

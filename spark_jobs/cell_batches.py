@@ -22,6 +22,7 @@ from schemas.codec.typed import frozen
 from schemas.errors import SetupError
 from schemas.event import Message
 from spark_jobs.codec import Result, Side, topic_of_table, transcode_one
+from spark_jobs.line_batches import messages_of_lines
 from spark_jobs.summary import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -132,12 +133,14 @@ class Transcoder:
     def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Fast | None, Any]]:
         """A batch with Kafka's columns → parts of it, in order: (messages, what kernels wrote, indices of the rest).
 
-        The messages that the kernels took are counted in `summary`; the rest (int64) is left to the caller. SetupError
-        where a source of schemas or tables is away.
+        A batch of lines (spark_jobs.line_batches) comes with these columns. The messages that the kernels took are
+        counted in `summary`; the rest (int64) is left to the caller. SetupError where a source of schemas or tables is
+        away.
         """
-        if not self._fits or batch.num_rows < FEW or "topic" not in batch.schema.names:
+        if not self._fits or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
             yield batch, None, np.arange(batch.num_rows)
             return
+        batch = messages_of_lines(batch)
         topics = _topics(batch.column("topic"))
         rows, left = self._reader.read(_binaries(batch.column("key")), _binaries(batch.column("value")), topics)
         stamps, odd = _milliseconds(batch.column("timestamp"))
@@ -155,7 +158,7 @@ class Transcoder:
         slow |= odd
         kept = ~slow[rows.message]
         if summary is not None:
-            _count(rows, written, kept, topics, summary)
+            count(rows, written.flags, kept, topics, summary)
         yield batch, _fast(rows, written, kept, to), np.flatnonzero(slow)
 
     def _bound_for(self, rows: CellRows, topics: Topics) -> Topics:
@@ -186,8 +189,9 @@ class RowFinder:
     def others(self, batch: Any) -> Any:
         """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
         known = COMPILED and self._read.format in READERS and self._read.tables is not None
-        if not known or batch.num_rows < FEW or "topic" not in batch.schema.names:
+        if not known or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
             return batch
+        batch = messages_of_lines(batch)
         keys, values = _binaries(batch.column("key")), _binaries(batch.column("value"))
         try:
             rows, left = self._reader.read(keys, values, _topics(batch.column("topic")))
@@ -245,10 +249,13 @@ def _topics(column: Any) -> Topics:
 
 
 def _milliseconds(column: Any) -> tuple[Any, Any]:
-    """(Kafka's timestamps in ms, -1: none; which of them have a fraction of one)."""
+    """(Kafka's timestamps in ms, -1: none; which of them have a fraction of one, or are none but not NULL)."""
     whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     micros = np.asarray(whole.fill_null(-1000) if whole.null_count else whole)
-    return frozen(micros // 1000), micros % 1000 != 0
+    odd = micros % 1000 != 0
+    if len(micros) and micros.min() < 0:
+        odd |= (micros < 0) & np.asarray(column.is_valid())
+    return frozen(micros // 1000), odd
 
 
 # ---------------------------------------------------------------------------------------------- out of kernels
@@ -287,8 +294,8 @@ def numbers(message: Any) -> Any:
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
 
 
-def _count(rows: CellRows, written: Written, kept: Any, topics: Topics, summary: Summary) -> None:
-    """Counts messages that kernels took as `Summary.count` does each."""
+def count(rows: CellRows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
+    """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
     message = rows.message[kept]
     if not len(message):
         return
@@ -298,14 +305,14 @@ def _count(rows: CellRows, written: Written, kept: Any, topics: Topics, summary:
         summary.rows[chr(op)] += int(ops[op])
     shapes = len(rows.shapes)
     pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[kept], return_counts=True)
-    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+    for pair, found in zip(pairs.tolist(), counts.tolist(), strict=True):
         topic, shape = topics.names[pair // shapes], rows.shapes[pair % shapes]
         id_ = shape.table.id
-        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += count
-    for name in dict.fromkeys((*rows.flags, *written.flags)):
+        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += found
+    for name in dict.fromkeys((*rows.flags, *more)):
         flagged = np.zeros(len(kept), bool)
-        for flags in (rows.flags, written.flags):
+        for flags in (rows.flags, more):
             if name in flags:
                 flagged |= flags[name]
-        if count := int(np.count_nonzero(flagged & kept)):
-            summary.flags[name.partition(":")[0]] += count
+        if found := int(np.count_nonzero(flagged & kept)):
+            summary.flags[name.partition(":")[0]] += found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from schemas.event import Message, RowChange
 from schemas.options import Options
@@ -14,6 +15,7 @@ from spark_jobs.codec import Side
 from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.samples import sample_columns, sample_row
 
+_OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
 _ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
 _TABLE = Table(TableId("a", "b"), (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR)))
@@ -45,12 +47,35 @@ def warm(read: str, write: str) -> bool:
 
     if not takes(read, write):
         return False
+    reading, batch = _sample(read)
+    for _ in Transcoder(reading, Side(write, _Schemas(), _OPTIONS)).parts(batch):
+        pass
+    return True
+
+
+@cache
+def warm_changes(read: str) -> bool:
+    """As `warm`, what decodes a format to change events with plain maps."""
+    from schemas.codec.plain_cells import COMPILED, plain_texts
+    from spark_jobs import cell_batches as cells
+
+    if not (COMPILED and read in cells.READERS):
+        return False
+    reading, batch = _sample(read)
+    keys, values = (cells._binaries(batch.column(name)) for name in ("key", "value"))
+    more = {"bare": True} if read == "avro" else {}
+    rows, _ = cells._made(cells.READERS[read], reading, **more).read(keys, values, cells._topics(batch.column("topic")))
+    plain_texts(rows)
+    return True
+
+
+def _sample(read: str) -> tuple[Side, Any]:
+    """A side, and messages of the format that it reads: inserts, updates and deletes of all types."""
     import pyarrow
 
     pa, schemas = pyarrow, _Schemas()
     row = sample_row(_TABLE.columns)
-    options = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
-    encoder = Side(read, schemas, options, OneTable(TableVersion(0, _TABLE))).encoder()
+    encoder = Side(read, schemas, _OPTIONS, OneTable(TableVersion(0, _TABLE))).encoder()
     messages: list[Message] = []
     for op, before, after in (("c", None, row), ("u", row, row), ("d", row, None)):
         change = RowChange("made", _TABLE, op, 1 << 60, before, after, ("id",), "UTC")  # type: ignore[arg-type]
@@ -64,7 +89,4 @@ def warm(read: str, write: str) -> bool:
         }
     )
     source = OneTable(TableVersion(0, _TABLE)) if read != "avro" else None
-    reading = Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source)
-    for _ in Transcoder(reading, Side(write, _Schemas(), options)).parts(batch):
-        pass
-    return True
+    return Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch

@@ -14,6 +14,7 @@ import traceback
 
 from schemas.errors import BridgeError
 from spark_jobs.commands import decode, demo, encode, explain, grammar, merge, package, replay, transcode, verify
+from spark_jobs.spark_errors import told
 
 COMMANDS = {
     "decode": decode, "encode": encode, "transcode": transcode, "explain": explain, "verify": verify,
@@ -51,7 +52,11 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception:
+    except Exception as error:
+        reason = told(error)
+        if reason is not None:
+            print(f"error {reason.code}: {reason.detail}; the output is not complete", file=sys.stderr)
+            return 2
         # Exit code 1 means "done": a defect of ours must not look like that.
         traceback.print_exc()
         print("internal error: please report it with the text above; the output is not complete", file=sys.stderr)

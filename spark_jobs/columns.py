@@ -19,6 +19,7 @@ __all__ = [
     "MAX_SPARK_PRECISION",
     "MESSAGES",
     "SOURCE",
+    "TOLD_MESSAGES",
     "arrow_schema",
     "python_value",
     "quoted",
@@ -43,6 +44,8 @@ MESSAGES = (
     "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
     f" headers {_HEADERS}, error struct<code:string,detail:string>"
 )
+# What workers give, to be counted: spark_jobs.plans.without_unwritten.
+TOLD_MESSAGES = f"{MESSAGES}, skipped string"
 
 
 def typed_row(side: str, table: Table) -> str:

@@ -237,7 +237,10 @@ def _key(key: Key, one: list[_Row], two: list[_Row], report: Report, sides: tupl
     left: list[_Row] = []
     for row in one:
         same = waiting.get(_time(row)) or []
-        fits = next((o for o in same if (o.event.op == "d") == (row.event.op == "d")), None)
+        alike = (o for o in same if (o.event.op == "d") == (row.event.op == "d"))
+        # Of rows without a key those with the same values meet: their order is nobody's to keep.
+        fits = None if row.event.key else next((o for o in same if _values(o) == _values(row)), None)
+        fits = fits or next(alike, None)
         if fits is None:
             left.append(row)
         else:
@@ -258,6 +261,10 @@ def _key(key: Key, one: list[_Row], two: list[_Row], report: Report, sides: tupl
         _pair(row, other, report, sides)
 
 
+def _values(row: _Row) -> Any:
+    return row.event.op, row.event.before, row.event.after
+
+
 def _time(row: _Row) -> int | None:
     """The commit_ts, None for one that was made up."""
     return None if "synthetic_commit_ts" in row.event.flags else row.event.commit_ts
@@ -269,6 +276,7 @@ def _unplaced(one: _Row, two: _Row) -> bool:
 
 def _order(pairs: list[tuple[_Row, _Row]], report: Report) -> None:
     last = 0
+    pairs = [pair for pair in pairs if pair[0].event.key]
     for row, other in sorted(pairs, key=lambda p: p[0].number):
         if other.number < last:
             report.differ("order", **_who(row), other=other.place)

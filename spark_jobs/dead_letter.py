@@ -10,6 +10,7 @@ from schemas.event import Message
 from spark_jobs.messages import message_line
 
 REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.origin", "bridge.attempt"
+OURS = frozenset((REASON, DETAIL, ORIGIN, ATTEMPT))
 
 
 def dead_letter(error: WireError, origin: Message) -> Message:
@@ -22,7 +23,7 @@ def dead_letter(error: WireError, origin: Message) -> Message:
 
 def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
     """The message as the dead letter of an error with this code and detail."""
-    kept = tuple(h for h in origin.headers if not h[0].startswith("bridge."))
+    kept = tuple(h for h in origin.headers if h[0] not in OURS)
     tries = attempts(origin)
     here = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
     where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ from schemas.types import Kind
 from schemas.wire.avro_record import compile_record
 from schemas.wire.base import Encoder
 from spark_jobs.codec import Result, Side, encode_event
+from spark_jobs.table_view import NOT_TYPED
 from spark_jobs.workers import Batches, message_rows
 
 _HEX, _END = '{"hex":"', '"}'
@@ -29,7 +31,7 @@ _OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class EncodeBatches:
-    """Change events → spark_jobs.columns.MESSAGES. read: where their columns are known; write: the format.
+    """Change events → spark_jobs.columns.TOLD_MESSAGES. read: where their columns are known; write: the format.
 
     An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.
     """
@@ -57,6 +59,9 @@ class EncodeBatches:
             told = Message(error.get("key"), error.get("value"), *_place(origin))
             details = f"{error.get('code')}: {error.get('detail')}"
             yield from message_rows(Result(error=WireError("MALFORMED", where="event", details=details)), told)
+            return
+        if found["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
+            yield from message_rows(Result(skipped=["bootstrap"]), origin)
             return
         try:
             event = _event(found, tables, self.read.options.time_zone)
@@ -102,9 +107,14 @@ def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     if kind != "row" or found.get("op") not in _OPS:
         details = f"kind {kind!r}, op {found.get('op')!r}: no change event"
         raise WireError("INVALID_VALUE", column="op", details=details)
+    flags = list(found.get("flags") or ())
+    for flag in flags:
+        if flag.startswith(f"{NOT_TYPED}:"):
+            details = "the value did not fit its Spark type, and NULL stands for it: decode with types='exact'"
+            raise WireError("INVALID_VALUE", column=flag.partition(":")[2], details=details)
     key = tuple(found.get("key") or ())
     table, version = tables.of(TableId(db, name), commit_ts, found.get("schema_id"), key)
-    before, after = (_row(table, found.get(side)) for side in ("before", "after"))
+    before, after = (_row(table, found.get(side), zone) for side in ("before", "after"))
     key_only = False
     if found["op"] == "d" and before is not None:
         others = [n for n in before if n not in key]
@@ -112,11 +122,11 @@ def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
         before = {n: before[n] for n in key if n in before} if key_only else before
     return RowChange(
         "made", table, found["op"], commit_ts, before, after, key or table.handle_key, zone, found.get("schema_id"),
-        version, list(found.get("flags") or ()), {}, key_only,
+        version, flags, {}, key_only,
     )  # fmt: skip
 
 
-def _row(table: Table, found: Any) -> Row | None:
+def _row(table: Table, found: Any, zone: str) -> Row | None:
     """A map's entries or a struct's fields → the plain row."""
     if found is None:
         return None
@@ -126,14 +136,14 @@ def _row(table: Table, found: Any) -> Row | None:
     for name, value in pairs:
         column = by_name.get(name)
         if column is not None:
-            row[name] = _plain(column, value)
+            row[name] = _plain(column, value, zone)
         elif value is not None:
             raise WireError("INVALID_VALUE", column=name, details=f"table {table.id} has no such column then")
     return row
 
 
-def _plain(column: Column, value: Any) -> Value:
-    """A typed value, or a map's text, in plain form. WireError INVALID_VALUE."""
+def _plain(column: Column, value: Any, zone: str) -> Value:
+    """A typed value, or a map's text, in plain form. WireError INVALID_VALUE, TYPE_UNKNOWN."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -146,8 +156,42 @@ def _plain(column: Column, value: Any) -> Value:
             return bytes.fromhex(value[len(_HEX) : -len(_END)])
         except ValueError as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+    if isinstance(value, bool):
+        return str(int(value))
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, float):
         return values.float_text(value) if column.type.kind is Kind.FLOAT else values.double_text(value)
+    if isinstance(value, date | timedelta):
+        return _temporal(column, value, zone)
     return str(value)
+
+
+def _temporal(column: Column, value: date | timedelta, zone: str) -> str:
+    """A value of `decode`'s types="typed" → text with the column's fraction digits; an instant in the zone."""
+    try:
+        if isinstance(value, timedelta):
+            return values.time_of_micros(value // _MICROSECOND, _digits(column))
+        if not isinstance(value, datetime):
+            return value.isoformat()
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        text = values.datetime_of_micros((moment - _EPOCH) // _MICROSECOND, _digits(column))
+        if value.tzinfo is None:
+            return text
+        text, twice = values.shift_zone(text, "UTC", zone)
+    except (ValueError, OverflowError) as error:
+        raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+    if twice:
+        details = f"{value} has no text of its own in {zone}, where clocks were set back: say time_zone='UTC'"
+        raise WireError("INVALID_VALUE", column=column.name, details=details)
+    return text
+
+
+def _digits(column: Column) -> int:
+    if column.scale is None:
+        details = "how many fraction digits it has is not known: give table definitions (ddl=)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    return column.scale
+
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

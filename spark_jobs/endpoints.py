@@ -132,6 +132,10 @@ class _MessageLines:
     def write(self, message: Message) -> None:
         self._lines.write(message_line(message))
 
+    def write_text(self, line: str) -> None:
+        """A message as its finished line."""
+        self._lines.write_text(line)
+
 
 def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
     """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).

@@ -165,19 +165,32 @@ def _named(name: Name, db: str) -> TableId:
     return TableId(name.db or db, name.table)
 
 
-def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str]]:
-    """[(until, name)…] oldest first: what the column was called in rows with commit_ts ≤ until."""
-    found: list[tuple[int, str]] = []
+def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | None]]:
+    """[(until, name)…] oldest first: what the column was called in rows with commit_ts ≤ until.
+
+    None: it was not there yet; a column of that name in such rows was another, dropped or renamed since.
+    """
+    found: list[tuple[int, str | None]] = []
     name = column
     for step in reversed(steps):
-        for old, new in step.renamed.items():
-            if new == name:
-                found.insert(0, (step.commit_ts, old))
-                name = old
-                break
+        old = next((old for old, new in step.renamed.items() if new == name), None)
+        if old is not None:
+            found.insert(0, (step.commit_ts, old))
+            name = old
+        elif came(step, name):
+            found.insert(0, (step.commit_ts, None))
+            break
         if step.emptied:
             break
     return found
+
+
+def came(step: Step, name: str) -> bool:
+    """Whether the statement added the column to a table that was there."""
+    if step.before is None or step.after is None:
+        return False
+    there = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}
+    return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
 
 
 def filled(column: Column) -> tuple[bool, Any]:

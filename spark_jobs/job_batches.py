@@ -35,10 +35,10 @@ Item = Message | tuple[WireError, Message]
 
 def item_of(found: dict[str, Any], plain: bool) -> Item | None:
     """A row of the input → its message, or what failed; None for an empty line, WireError for one that is none."""
-    if "line" not in found:
+    line = found.get("line")
+    if line is None:
         message = message_of_row(found)
         return plain_item(message.value or b"", message) if plain else message
-    line = found["line"]
     if not line.strip():
         return None
     return plain_item(line.rstrip(b"\r\n")) if plain else parse_line(line, "")
@@ -98,14 +98,10 @@ class JobBatches:
         return self._one_by_one(batches, one_of(work))
 
     def _by_kernels(self, batches: Iterable[pa.RecordBatch], transcoder: Transcoder) -> Iterator[Any]:
-        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            message = message_of_row(found)
-            yield {"position": found["position"], **_result(transcoder.one(message), message, plain=False)}
+        def slow(found: dict[str, Any]) -> list[dict[str, Any]]:
+            return [self._row(found, transcoder.one, plain=False)]
 
         for batch in batches:
-            if "line" in batch.schema.names:
-                yield from self._one_by_one([batch], transcoder.one)
-                continue
             try:
                 summary = Summary()
                 for part, fast, rest in transcoder.parts(batch, summary):
@@ -138,25 +134,26 @@ class JobBatches:
         for batch in batches:
             out: list[dict[str, Any]] = []
             for found in batch.to_pylist():
-                position = {"position": found["position"]}
                 try:
-                    item = item_of(found, plain)
-                    if item is None:
-                        out.append(position)
-                        continue
-                    message, result = (
-                        (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
-                    )
-                except WireError:
-                    out.append({**position, "bad": found["line"].hex()})
-                    continue
+                    out.append(self._row(found, one, plain))
                 except SetupError as error:
                     # The registry is gone: the driver says so and stops; what comes after it here has no answer.
-                    out.append({**position, "fatal": as_row(error)})
+                    out.append({"position": found["position"], "fatal": as_row(error)})
                     yield pa.RecordBatch.from_pylist(out, schema=self.schema)
                     return
-                out.append({**position, **_result(result, message, self.work.write is None)})
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+    def _row(self, found: dict[str, Any], one: Callable[[Message], Result], plain: bool) -> dict[str, Any]:
+        """The result of one row of the input. SetupError."""
+        position = {"position": found["position"]}
+        try:
+            item = item_of(found, plain)
+            if item is None:
+                return position
+            message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+        except WireError:
+            return {**position, "bad": found["line"].hex()}
+        return {**position, **_result(result, message, self.work.write is None)}
 
 
 def as_row(error: BridgeError) -> dict[str, str]:

@@ -29,6 +29,21 @@ class Registered:
     schema: str
 
 
+Name = tuple[str, str]
+"""What a record is called: the last part of its namespace, and its name. TiCDC: the sanitised db and table."""
+
+
+def name_of(schema: str) -> Name | None:
+    """The name of a schema's record, None for what is no record."""
+    try:
+        found = json.loads(schema)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return None
+    return str(found.get("namespace", "")).rpartition(".")[2], found["name"]
+
+
 class FileSchemas:
     """`--schemas FILE`: JSON lines {"subject","version","id","schema"}, or a golden's meta.json.
 
@@ -75,8 +90,8 @@ class FileSchemas:
         """The subjects and versions of an id."""
         return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
 
-    def all(self) -> Iterator[Registered]:
-        """Every version of every subject."""
+    def all(self, named: Name | None = None) -> Iterator[Registered]:
+        """Every version of every subject. named: as `HttpSchemas.all`."""
         yield from self._entries
 
 
@@ -96,6 +111,7 @@ class _Answers:
         self.missing: Bounded[SchemaId, float] = Bounded(10_000)
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
         self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
+        self.names: dict[str, tuple[float, Name | None]] = {}  # of subjects all of whose versions have one
 
     def __getstate__(self) -> dict[str, Any]:
         """Not which subjects have what: that changes, and is all that the registry has."""
@@ -189,25 +205,38 @@ class HttpSchemas(HttpJson):
             raise self.refused(f"versions of schema id {schema_id}", status, answer)
         return [(self.told(a, "subject", str), self.told(a, "version", int)) for a in answer]
 
-    def all(self) -> Iterator[Registered]:
-        """Every version of every Avro subject. Costs a request per subject, and one per version not seen before."""
+    def all(self, named: Name | None = None) -> Iterator[Registered]:
+        """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
+
+        named: only records of this name are wanted. Then a subject whose versions all have another name is not asked
+        again for a minute: its next version would have to be incompatible.
+        """
+        names = self._told_by.names
         for subject in self._list("/subjects"):
-            name = quote(str(subject), safe="")
-            for version in self._list(f"/subjects/{name}/versions"):
-                known = self._told_by.versions
-                until, found = known.get((subject, version), (0.0, None))
-                if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
-                    status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
-                    if status == 404:
-                        continue  # deleted since it was listed
-                    if status != 200:
-                        raise self.refused(f"{subject} version {version}", status, answer)
-                    is_avro = answer.get("schemaType", "AVRO") == "AVRO"
-                    id_, text = self.told(answer, "id", int), self.told(answer, "schema", str)
-                    found = Registered(subject, version, id_, text) if is_avro else None
-                    known[subject, version] = time.monotonic() + _KNOWN_FOR, found
-                if found is not None:
-                    yield found
+            until, name = names.get(subject, (0.0, None))
+            if named is not None and name not in (None, named) and time.monotonic() < until:
+                continue
+            found = list(self._versions(subject))
+            different = {name_of(entry.schema) for entry in found}
+            names[subject] = time.monotonic() + _KNOWN_FOR, different.pop() if len(different) == 1 else None
+            yield from found
+
+    def _versions(self, subject: str) -> Iterator[Registered]:
+        name, known = quote(str(subject), safe=""), self._told_by.versions
+        for version in self._list(f"/subjects/{name}/versions"):
+            until, found = known.get((subject, version), (0.0, None))
+            if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
+                status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
+                if status == 404:
+                    continue  # deleted since it was listed
+                if status != 200:
+                    raise self.refused(f"{subject} version {version}", status, answer)
+                is_avro = answer.get("schemaType", "AVRO") == "AVRO"
+                id_, text = self.told(answer, "id", int), self.told(answer, "schema", str)
+                found = Registered(subject, version, id_, text) if is_avro else None
+                known[subject, version] = time.monotonic() + _KNOWN_FOR, found
+            if found is not None:
+                yield found
 
     def _list(self, path: str) -> list[Any]:
         status, answer = self.call("GET", path)

@@ -9,6 +9,7 @@ least once) brings no row back. Both make a run that is repeated give the same t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -20,7 +21,7 @@ from schemas.table import Column, Table, TableId
 from schemas.types import Kind
 from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
-from spark_jobs.history import Step, filled, names_over_time
+from spark_jobs.history import Step, came, filled, names_over_time
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import NOT_TYPED, OnLossy
 from spark_jobs.table_view import READ as PYTHON
@@ -29,7 +30,8 @@ from spark_jobs.typed_view import READ
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_APPLIED, _TYPES = "bridge.schema_ts", "bridge.types"
+_APPLIED, _TYPES, _RENAMED = "bridge.schema_ts", "bridge.types", "bridge.renamed"
+_BETWEEN = "_bridge_renamed_"
 COMMIT_TS = "_commit_ts"
 
 
@@ -68,7 +70,7 @@ class Target:
         if missing:
             details = f"{missing} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        self._refuse_key_only(rows, table)
+        self._refuse_key_only(rows)
         if self.on_lossy == "flag" and (count := self._unfit(rows, table, steps).count()):
             summary.flags[NOT_TYPED] += count
         newest = self._newest(rows, table, keys, steps).persist()
@@ -100,12 +102,11 @@ class Target:
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _refuse_key_only(self, rows: DataFrame, table: Table) -> None:
-        if len([c for c in table.columns if not c.virtual]) > len(table.handle_key):
-            cut = rows.where("op <> 'd' and size(map_keys(after)) <= size(`key`)").limit(1).collect()
-            if cut:
-                details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
-                raise SetupError("STOPPED", where=str(self.id), details=details)
+    def _refuse_key_only(self, rows: DataFrame) -> None:
+        cut = rows.where("op <> 'd' and array_contains(flags, 'handle_key_only')").limit(1).collect()
+        if cut:
+            details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""
@@ -145,10 +146,10 @@ class Target:
         text = f"{side}[{_literal(column.name)}]"
         present = f"map_contains_key({side}, {_literal(column.name)})"
         for until, name in reversed(names_over_time(steps, column.name)):
-            text = f"CASE WHEN commit_ts <= {until} THEN {side}[{_literal(name)}] ELSE {text} END"
-            present = (
-                f"CASE WHEN commit_ts <= {until} THEN map_contains_key({side}, {_literal(name)}) ELSE {present} END"
-            )
+            then = "CAST(NULL AS string)" if name is None else f"{side}[{_literal(name)}]"
+            there = "false" if name is None else f"map_contains_key({side}, {_literal(name)})"
+            text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
+            present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
         return text, present
 
     def _convert(self, text: str, column: Column) -> Any:
@@ -238,19 +239,36 @@ class Target:
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
-        for step in (s for s in steps if s.commit_ts > applied):
-            if step.emptied:
-                self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {step.commit_ts}")
-            have = self._columns()
-            for old, new in step.renamed.items():
-                if old in have and new not in have:
-                    self.spark.sql(f"ALTER TABLE {lake.at(self.path)} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
-            if step.after is not None:
-                self._reach(step.after, step.commit_ts, drop=True)
-        # Each of these does nothing where it is done already: a run that was cut off here begins again.
+        # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
+        for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
+            for number, step in enumerate(together):
+                if step.emptied:
+                    self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {commit_ts}")
+                self._rename(step.renamed, f"{commit_ts}/{number}")
+                if step.after is not None:
+                    self._reach(step.after, step, drop=True)
+            self._remember(_APPLIED, str(commit_ts))
         self._reach(table, None, drop=bool(steps))
-        if steps and steps[-1].commit_ts > applied:
-            self._remember(steps[-1].commit_ts)
+
+    def _rename(self, renamed: dict[str, str], name: str) -> None:
+        """Old names → new ones, all at once. name: of the step."""
+        have = self._columns()
+        if not set(renamed) & set(renamed.values()):
+            for old, new in renamed.items():
+                if old in have and new not in have:
+                    self._rename_column(old, new)
+            return
+        # A swap or a chain goes by names that no other column has, so that a run that was cut off can go on.
+        if self._properties().get(_RENAMED) != name:
+            for old, new in renamed.items():
+                if old in have:
+                    self._rename_column(old, _BETWEEN + new)
+            self._remember(_RENAMED, name)
+        for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
+            self._rename_column(between, between.removeprefix(_BETWEEN))
+
+    def _rename_column(self, old: str, new: str) -> None:
+        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
 
     def _create(self, table: Table, applied: int) -> None:
         columns = [f"{quoted(c.name)} {self._type(c)}{_comment(c)}" for c in table.columns if not c.virtual]
@@ -260,21 +278,22 @@ class Target:
         columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
         self.spark.sql(f"CREATE TABLE {lake.at(self.path)} ({columns_text}) USING delta TBLPROPERTIES ({told})")
 
-    def _reach(self, table: Table, commit_ts: int | None, drop: bool) -> None:
+    def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
+        """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
         for column in (c for c in table.columns if not c.virtual):
             wanted, name = self._type(column), quoted(column.name)
             if column.name not in have:
                 added = f"{name} {wanted}{_comment(column)}"
                 self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({added})")
-                known, value = self._filled(column)
-                if commit_ts is not None and known and value is not None:
-                    self.spark.sql(
-                        f"UPDATE {lake.at(self.path)} SET {name} = {self._constant(column, value)}"
-                        f" WHERE {COMMIT_TS} <= {commit_ts}"
-                    )
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
+            known, value = self._filled(column)
+            if step is not None and came(step, column.name) and known and value is not None:
+                self.spark.sql(
+                    f"UPDATE {lake.at(self.path)} SET {name} = {self._constant(column, value)}"
+                    f" WHERE {COMMIT_TS} <= {step.commit_ts}"
+                )
             self._tell_type(column)
         shown = {c.name for c in table.columns if not c.virtual} | {COMMIT_TS}
         for name in set(have) - shown if drop else ():
@@ -317,16 +336,13 @@ class Target:
         row = self.spark.sql(f"DESCRIBE DETAIL {lake.at(self.path)}").collect()[0]
         return dict(row["properties"])
 
-    def _remember(self, commit_ts: int) -> None:
-        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} SET TBLPROPERTIES ('{_APPLIED}' = '{commit_ts}')")
+    def _remember(self, name: str, value: str) -> None:
+        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
 def _was_added(column: Column, steps: list[Step]) -> bool:
     """Whether the column came by ALTER TABLE, so that older rows have none."""
-    names = {column.name, *(name for _, name in names_over_time(steps, column.name))}
-    return any(
-        s.before is not None and s.after is not None and not names & {c.name for c in s.before.columns} for s in steps
-    )
+    return any(name is None for _, name in names_over_time(steps, column.name))
 
 
 def _comment(column: Column) -> str:

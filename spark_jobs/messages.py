@@ -77,6 +77,8 @@ def message_of_row(row: dict[str, Any]) -> Message:
     if timestamp is not None and not isinstance(timestamp, int):
         zoned = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
         timestamp = round(zoned.timestamp() * 1000)
+    if timestamp is not None and timestamp < 0:  # Kafka's word for none, which Spark takes for a time
+        timestamp = None
     headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
     return Message(
         row["key"], row["value"], row.get("topic"), row.get("partition"), row.get("offset"), timestamp, headers

@@ -83,8 +83,14 @@ _GAUGES = (
 )
 
 
-def write(place: str | None, job: str, summary: Summary) -> None:
-    """The counts of a run that ended, to a file. A port would end with the run: SetupError USAGE."""
+def check(place: str | None) -> None:
+    """SetupError USAGE for a place that a run that ends can't write: a port would end with it."""
     if place is not None and place.startswith(":"):
         raise SetupError("USAGE", details="--metrics :PORT goes with --stream; a run that ends writes a file")
+    if place is not None and (Path(place).is_dir() or not Path(place).absolute().parent.is_dir()):
+        raise SetupError("USAGE", details=f"--metrics {place}: it is a folder, or in a folder that is not there")
+
+
+def write(place: str | None, job: str, summary: Summary) -> None:
+    """The counts of a run that ended, to a file."""
     Metrics(place, job).update(summary)

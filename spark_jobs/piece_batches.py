@@ -13,6 +13,7 @@ from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from schemas.plain import json_line
 from spark_jobs.cell_batches import Fast, Transcoder, in_order
+from spark_jobs.cell_changes import ChangeReader, Changes
 from spark_jobs.codec import PLAIN, Mark, Result, mark, plain_lines
 from spark_jobs.columns import CHANGES
 from spark_jobs.dead_letter import dead_letter
@@ -54,7 +55,8 @@ class PieceBatches:
     schema: Any
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        worker = Worker(self.work)
+        changes = self.schema.field("change").type if self.form == "change" else None
+        worker = Worker(self.work, changes)
         for batch in batches:
             told = Told()
 
@@ -76,17 +78,23 @@ class PieceBatches:
             yield from out
             yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
 
-    def _fast(self, part: Any, fast: Fast | None) -> Any:
-        """What the kernels wrote, as pieces."""
+    def _fast(self, part: Any, fast: Fast | Changes | None) -> Any:
+        """What the kernels wrote or read, as pieces."""
         if fast is None:
             return None
-        count, kind = len(fast.origin), self.schema.field("message").type
-        message = pa.StructArray.from_arrays(fast.carried(part, pa.schema(list(kind))).columns, fields=list(kind))
-        zeros = pa.array(np.zeros(count, np.int32))
+        count, zeros = len(fast.origin), pa.array(np.zeros(len(fast.origin), np.int32))
         columns = {
-            "kind": pa.repeat("out", count), "part": pa.array(fast.part), "number": zeros, "rank": zeros,
-            "position": part.column("position").take(pa.array(fast.origin)), "message": message,
+            "kind": pa.repeat("out", count), "part": zeros, "number": zeros, "rank": zeros,
+            "position": part.column("position").take(pa.array(fast.origin)),
         }  # fmt: skip
+        if isinstance(fast, Changes):
+            kind = self.schema.field("change").type
+            whole = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
+            columns |= {"number": fast.rows.column("row"), "change": whole}
+        else:
+            kind = self.schema.field("message").type
+            whole = pa.StructArray.from_arrays(fast.carried(part, pa.schema(list(kind))).columns, fields=list(kind))
+            columns |= {"part": pa.array(fast.part), "message": whole}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -114,10 +122,15 @@ class PieceBatches:
 class Worker:
     """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, changes: Any = None) -> None:
+        """changes: the Arrow type of change events, where these are made of messages."""
         self._plain = work.read.format == PLAIN
-        self._transcoder = Transcoder(work.read, work.write, work.topic, work.marked) if work.write else None
-        self.one = self._transcoder.one if self._transcoder else one_of(work)
+        self._batches: Transcoder | ChangeReader | None = None
+        if work.write is not None:
+            self._batches = Transcoder(work.read, work.write, work.topic, work.marked)
+        elif changes is not None and not work.marked:
+            self._batches = ChangeReader(work.read, pa.schema(list(changes)))
+        self.one = self._batches.one if self._batches else one_of(work)
 
     def item(self, found: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""
@@ -133,13 +146,13 @@ class Worker:
             return None
         return (self.one(item), item) if isinstance(item, Message) else (Result(error=item[0]), item[1])
 
-    def parts(self, batch: Any, told: Told) -> Iterator[tuple[Any, Fast | None, Any]]:
-        """As `Transcoder.parts`; `told` counts what the kernels took."""
+    def parts(self, batch: Any, told: Told) -> Iterator[tuple[Any, Any, Any]]:
+        """As `Transcoder.parts` or `ChangeReader.parts`; `told` counts what the kernels took."""
         told.places(batch)
-        if self._transcoder is None:
+        if self._batches is None:
             yield batch, None, np.arange(batch.num_rows)
         else:
-            yield from self._transcoder.parts(batch, told.summary)
+            yield from self._batches.parts(batch, told.summary)
 
 
 class Told:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 SKIPPED = ("tombstone", "empty")
 """Kinds of rows that workers give for a message without an event (spark_jobs.codec.Result.skipped)."""
 
+UNWRITTEN = (*SKIPPED, "ddl", "watermark", "bootstrap")
+"""What workers say in the column `skipped` of a message, or an event of it, for which nothing was written."""
+
 _numbers = count(1)
 
 
@@ -32,6 +35,19 @@ def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFram
     counts = [F.count(F.when(kind == one, 1)).alias(of) for one, of in zip(SKIPPED, ("rows", "empty"), strict=True)]
     told = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
     return told.where(~F.coalesce(kind.isin(*SKIPPED), F.lit(False)))
+
+
+def without_unwritten(messages: DataFrame) -> DataFrame:
+    """Without the rows that stand for what is not written in the other format, and without the column `skipped`.
+
+    They are counted by kind (UNWRITTEN): metric `ticdc_bridge_skipped`, with a number of its own.
+    """
+    from pyspark.sql import functions as F
+
+    skipped = F.col("skipped")
+    counts = [F.count(F.when(skipped == kind, 1)).alias(kind) for kind in UNWRITTEN]
+    told = messages.observe(f"ticdc_bridge_skipped.{next(_numbers)}", *counts)
+    return told.where(skipped.isNull()).drop("skipped")
 
 
 def widens(old: str, new: str) -> bool:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 from schemas.errors import WireError
 from schemas.event import Message
-from spark_jobs.dead_letter import ATTEMPT, ORIGIN, REASON, attempts
+from spark_jobs.dead_letter import ATTEMPT, ORIGIN, OURS, REASON, attempts
 from spark_jobs.endpoints import Sink
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
@@ -151,7 +151,7 @@ def original(letter: Message, to_origin: bool = True) -> Message:
 
     to_origin: with the topic and partition that it came from, else as the dead letter has them.
     """
-    kept = tuple(h for h in letter.headers if not h[0].startswith("bridge.") or h[0] in (ATTEMPT, ORIGIN))
+    kept = tuple(h for h in letter.headers if h[0] not in OURS or h[0] in (ATTEMPT, ORIGIN))
     found = replace(letter, headers=kept, offset=None)
     where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
     if not to_origin or len(where) != 3:

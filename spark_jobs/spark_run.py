@@ -38,10 +38,12 @@ def run(
     flow: Flow[str] = Flow(work, summary)
     sink: Any = out
 
+    as_text = getattr(sink, "write_text", None)  # lines need not be read again to be written
+
     def write(piece: str) -> None:
         summary.out += 1
-        if work.write is None:
-            sink.write_text(piece)
+        if as_text is not None:
+            as_text(piece)
         else:
             sink.write(parse_line(piece.encode(), "result"))
 

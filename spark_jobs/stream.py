@@ -32,6 +32,7 @@ from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
 from spark_jobs.micro_batch import Outcome, Runner, needs_delta
 from spark_jobs.progress import batch_line, tell_summary
+from spark_jobs.spark_errors import kafka_away, shortened, worker_died
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class _Running:
         self._resolved_at = self._well_at = time.monotonic()
         self._stopping = self._unresolved = False
         self._batches = 0
+        self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -141,21 +143,21 @@ class _Running:
                     continue
                 if self._crashed is None:
                     _check_topic(self._stream, self._topic, self._checkpoint)
-                if _worker_died(self._crashed or error):
+                if worker_died(self._crashed or error):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue
-                    details = f"a worker died {deaths} times in a row (out of memory?): {_shortened(error)}"
+                    details = f"a worker died {deaths} times in a row (out of memory?): {shortened(error)}"
                     raise SetupError("STOPPED", where="a micro-batch", details=details)
-                if not _passing(error) and "kafka" in _shortened(error).lower() and self._crashed is None:
-                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=_shortened(error))
-                if not _passing(error):
+                if not kafka_away(error) and "kafka" in shortened(error).lower() and self._crashed is None:
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shortened(error))
+                if not kafka_away(error):
                     raise self._crashed or error
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
-                    details = f"{_shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
+                    details = f"{shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
-                print(f"{self._stream.command}: {_shortened(error)}; again in {pause:g} s", file=sys.stderr)
+                print(f"{self._stream.command}: {shortened(error)}; again in {pause:g} s", file=sys.stderr)
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST)
 
@@ -227,8 +229,8 @@ class _Running:
         stream, summary = self._stream, outcome.summary
         lag = 0
         with suppress(SetupError):
-            newest = ends(stream.kafka, self._topic)
-            lag = sum(max(end - outcome.offsets[p] - 1, 0) for p, end in newest.items() if p in outcome.offsets)
+            newest, self._read = ends(stream.kafka, self._topic), self._read | outcome.offsets
+            lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
         self._metrics.update(summary, lag=float(lag), rate=rate)
@@ -282,24 +284,6 @@ def _unreported(error: Exception) -> bool:
     well.
     """
     return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
-
-
-def _worker_died(error: Exception) -> bool:
-    """Whether a Python worker was killed, and (with a local master) Spark did not run its task again."""
-    return "Python worker exited unexpectedly" in str(error)
-
-
-def _passing(error: Exception) -> bool:
-    """Whether Kafka was away, rather than that its data are gone or the job is wrong."""
-    text = str(error)
-    gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
-    away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
-    return not any(word in text for word in gone) and any(word in text for word in away)
-
-
-def _shortened(error: Exception) -> str:
-    text = str(error).split("JVM stacktrace")[0].strip()
-    return " ".join(text.split())[:600]
 
 
 class _stopped_by_signal:

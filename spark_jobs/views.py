@@ -17,13 +17,15 @@ def newest_table(side: Side, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from spark_jobs.avro_schemas import value_schemas
+    from spark_jobs.avro_schemas import versions_of
 
-    found = value_schemas(side.schemas, id_)
-    if not found:
+    found = versions_of(side.schemas, id_)
+    if not found.values:
         details = f"table {id_}: its columns are not known; give ddl= or a registry with its Avro value schema"
+        details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in found.unreadable)
         raise SetupError("USAGE", details=details)
-    return Table(found[-1].record.id, found[-1].record.columns)
+    newest = found.values[-1].record
+    return Table(newest.id, newest.columns)
 
 
 def with_newest(side: Side) -> Side:

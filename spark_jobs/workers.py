@@ -23,12 +23,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Batches = Iterable[pa.RecordBatch]
 
 
-def _rows(batches: Batches, make: Callable[[Message], Iterator[dict[str, Any]]], schema: Any) -> Iterator[Any]:
-    for batch in batches:
-        out = [row for found in batch.to_pylist() for row in make(message_of_row(found))]
-        yield pa.RecordBatch.from_pylist(out, schema=schema)
-
-
 def _time(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
@@ -42,8 +36,21 @@ class DecodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        decoder = self.side.decoder()
-        return _rows(batches, lambda m: _all_rows(decode_one(decoder, m), m), self.schema)
+        from spark_jobs.cell_batches import in_order
+        from spark_jobs.cell_changes import ChangeReader
+
+        reader = ChangeReader(self.side, self.schema)
+
+        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            message = message_of_row(found)
+            return _all_rows(reader.one(message), message)
+
+        for batch in batches:
+            for part, fast, rest in reader.parts(batch):
+                if fast is None:
+                    yield in_order(part, rest, self.schema, slow)
+                else:
+                    yield in_order(part, rest, self.schema, slow, fast.rows, fast.origin)
 
 
 def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
@@ -55,7 +62,7 @@ def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.columns.MESSAGES); one that fails is itself, with its error."""
+    """Messages → messages (spark_jobs.columns.TOLD_MESSAGES); one that fails is itself, with its error."""
 
     read: Side
     write: Side
@@ -76,13 +83,13 @@ class TranscodeBatches:
                 if fast is None:
                     yield in_order(part, rest, self.schema, slow)
                     continue
-                none = pa.nulls(len(fast.origin), self.schema.field("error").type)
-                made = fast.carried(part, self.schema, error=none)
+                none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
+                made = fast.carried(part, self.schema, **none)
                 yield in_order(part, rest, self.schema, slow, made, fast.origin)
 
 
 def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
-    """What a message became, as rows of MESSAGES; one that failed is itself with its error."""
+    """What a message became, as rows of TOLD_MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
@@ -90,6 +97,8 @@ def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
             "timestamp": _time(message.timestamp), "error": error,
             "headers": [{"key": name, "value": value} for name, value in message.headers],
         }  # fmt: skip
+    for kind in result.skipped:
+        yield {"headers": [], "skipped": kind}
 
 
 def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -68,7 +69,7 @@ def job(p: argparse.ArgumentParser) -> None:
 
 def spark(p: argparse.ArgumentParser) -> None:
     p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
-    p.add_argument("--master", metavar="URL", help="Spark master (local[*]); with --spark")
+    p.add_argument("--master", metavar="URL", type=retrying, help="Spark master (local[*]); with --spark")
     p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
     p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
     p.add_argument(
@@ -103,6 +104,15 @@ def reading(p: argparse.ArgumentParser) -> None:
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
     kafka(p)
+
+
+def retrying(master: str) -> str:
+    """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
+
+    One that says itself how often, and any other master, is as it was.
+    """
+    found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if found is None else f"local[{found[1] or 1},4]"
 
 
 def types(p: argparse.ArgumentParser) -> None:

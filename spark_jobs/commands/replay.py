@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from schemas.errors import ERRORS, SetupError
+from schemas.event import Message
 from spark_jobs import lineage
 from spark_jobs.commands import grammar
 from spark_jobs.commands.sides import kafka_of
-from spark_jobs.endpoints import KafkaClient, different_files, message_sink, source, topic_of
+from spark_jobs.endpoints import KafkaClient, delta_of, different_files, message_sink, source, topic_of
+from spark_jobs.messages import message_of_row
 from spark_jobs.progress import tell_lines, tracked
 from spark_jobs.replay import Choice, Incoming, replay
 
@@ -33,7 +35,7 @@ exit codes
 
 def add(commands: Any) -> None:
     p = grammar.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
-    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="dead letters")
+    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC|delta:PATH", help="dead letters")
     p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where the messages go")
     p.add_argument("--reason", action="append", default=[], metavar="CODE", help="only these (again for more)")
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
@@ -66,10 +68,24 @@ def run(args: argparse.Namespace) -> int:
 
 def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
+    if (path := delta_of(place)) is not None:
+        return lambda: tracked(_of_table(path), "replay")
     if topic_of(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
         kept = list(source(place, kafka))
         return lambda: kept
     return lambda: tracked(source(place, kafka), "replay")
+
+
+def _of_table(path: str) -> Iterator[Message]:
+    """The rows of a Delta table with Kafka's columns. SetupError USAGE for any other place."""
+    from spark_jobs import lake
+
+    spark = lake.session(None, delta=True)
+    found = spark.read.format("delta").load(lake.absolute(path)) if lake.exists(spark, path) else None
+    if found is None or not {"key", "value", "headers"} <= set(found.columns):
+        raise SetupError("USAGE", details=f"--in delta:{path}: no Delta table of dead letters")
+    for row in found.toLocalIterator():
+        yield message_of_row(row.asDict(recursive=True))
 
 
 def _time(text: str | None) -> int | None:

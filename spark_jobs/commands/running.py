@@ -67,6 +67,7 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
             lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
+    metrics.check(args.metrics)
     if table and args.out.endswith(".parquet"):
         summary = _table_file(args, work, kafka, place)
     elif delta_of(args.out) or table:

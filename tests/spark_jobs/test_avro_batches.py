@@ -21,7 +21,7 @@ from schemas.wire.avro import AvroEncoder
 from schemas.wire.base import Context
 from spark_jobs import decode
 from spark_jobs.avro_batches import AvroBatches, avro_arrow, avro_schema
-from spark_jobs.avro_schemas import of_table
+from spark_jobs.avro_schemas import versions_of as registered
 from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema
 from spark_jobs.lookup import FileSchemas, Registered
@@ -62,10 +62,9 @@ def _batches(side: Side, id_: TableId, missing: Missing) -> AvroBatches | None:
         versions = tuple(versions_of(side.tables, id_))
         key = [c.name for c in versions[0].table.columns if c.handle_key] if versions else []
     else:
-        ours = of_table(side.schemas.all(), id_)
-        values, keys = ([w for w in ours if w.entry.subject.endswith(part)] for part in ("-value", "-key"))
-        versions = tuple(TableVersion(0, Table(w.record.id, w.record.columns)) for w in values[-1:])
-        key = [c.name for c in keys[-1].record.columns] if keys else []
+        ours = registered(side.schemas, id_)
+        versions = tuple(TableVersion(0, Table(w.record.id, w.record.columns)) for w in ours.values[-1:])
+        key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
     if not versions:
         return None
     table = versions[0].table

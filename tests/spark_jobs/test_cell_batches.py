@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,16 @@ import pytest
 
 from schemas.event import DdlEvent, Message
 from schemas.options import Options
+from schemas.plain import json_line
 from spark_jobs import cell_batches
-from spark_jobs.cell_batches import RowFinder
+from spark_jobs.cell_batches import RowFinder, Transcoder
 from spark_jobs.cli import main
 from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.dead_letter import DETAIL, REASON
 from spark_jobs.flow import Work
-from spark_jobs.messages import message_of_row
+from spark_jobs.job_batches import JobBatches
+from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.messages import message_line, message_of_row
 from spark_jobs.piece_batches import Told, Worker
 from spark_jobs.sending import Sender, dead_letters
 from spark_jobs.sinks import ID
@@ -44,8 +48,8 @@ _MESSAGES = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", _STAMP), ("headers", _HEADERS),
-        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),  # type: ignore[arg-type]
-    ]
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])), ("skipped", pa.string()),
+    ]  # type: ignore[arg-type]
 )  # fmt: skip
 _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
@@ -128,6 +132,55 @@ def test_golden_cases(read: str, write: str) -> None:
             messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
         taken += _same(_batch(messages), *_sides(golden, write), "to_{schema}.{table}" if n % 2 else None)
     assert taken > 100, "the kernels took next to nothing"
+
+
+def test_lines_of_a_message_file() -> None:
+    """What --spark makes of a file's lines, those that are none among them, is what it makes of them one by one."""
+    golden = next(g for g in cases("avro") if str(g) == "avro/wide_novec.dec_precise.big_long.ext1")
+    read, write = _sides(golden, "debezium")
+    lines = [json_line(message_line(m)).encode() for m in _mixed(golden)]
+    odd = [b"", b" \r", b"nope", b'{"key_b64":"=","value_b64":null}', b"[" * 5000, b"\xff"]
+    one = json.loads(lines[0])
+    odd += [json.dumps({**one, "topic": "\ud800"}).encode(), json.dumps({**one, "timestamp": 1 << 60}).encode()]
+    odd.append(b'{"value_b64":"AAAA"}')
+    for number, line in enumerate(odd):
+        lines.insert(number * 3, line)
+    batch = pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), "position": pa.array(range(len(lines)))})
+    job = JobBatches(Work(read, write), _results())
+    one_by_one = job._one_by_one([batch], Transcoder(read, write).one)
+    want = [row for made in one_by_one for row in made.to_pylist()]
+    got = [row for made in job([batch]) for row in made.to_pylist()]
+    assert (counts := [_added(rows) for rows in (got, want)])[0] == counts[1]
+    for rows in (got, want):
+        for row in rows:
+            row.pop("tally")
+    assert got == want
+    first = next(iter(messages_of_lines(batch).to_pylist()))
+    assert first["line"] == b""
+    assert len([row for row in got if row["bad"]]) == 4
+
+
+def _results() -> Any:
+    pairs: Any = pa.map_(pa.string(), pa.int64())
+    faults: Any = [("code", pa.string()), ("fields", pa.string())]
+    texts: Any = pa.list_(pa.string())
+    marks: Any = [("commit_ts", pa.int64()), ("rank", pa.int32()), ("id", pa.binary()), ("count", pa.int32())]
+    error: Any = pa.struct(faults)
+    return pa.schema(
+        [
+            ("position", pa.int64()), ("bad", pa.string()), ("lines", texts), ("out", texts), ("notes", texts),
+            ("tally", pairs), ("error", error), ("origin", pa.string()),
+            ("marks", pa.list_(pa.struct(marks))), ("partition", pa.int32()), ("resolved", pa.int64()),
+            ("fatal", error),
+        ]
+    )  # fmt: skip
+
+
+def _added(rows: list[dict[str, Any]]) -> Summary:
+    summary = Summary()
+    for row in rows:
+        summary.add(dict(row["tally"] or ()))
+    return summary
 
 
 class _AvroReader(SlowReader):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.event import Message
-from spark_jobs.cli import main
+from spark_jobs.cli import main, parser
+from spark_jobs.commands import decode
 from spark_jobs.messages import message_line, read_messages
 from spark_jobs.parquet import ParquetWriter
 from tests.spark_jobs.registries import answer, golden_registry, serving
@@ -574,3 +575,24 @@ def test_a_broker_that_is_down_ends_with_2(place: str, capsys: pytest.CaptureFix
     err = capsys.readouterr().err
     assert "error KAFKA_UNREACHABLE: Kafka at 127.0.0.1:" in err
     assert not Path("o.jsonl").exists()
+
+
+def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masters = {"local": "local[1,4]", "local[3]": "local[3,4]", "local[*]": "local[*,4]", "local[2,1]": "local[2,1]"}
+    for given, used in {**masters, "spark://h:7077": "spark://h:7077"}.items():
+        assert parser().parse_args(["decode", "--format", "open", "--in", "x", "--master", given]).master == used
+    texts = {
+        "Job aborted: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)": "STOPPED",
+        "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node": "KAFKA_UNREACHABLE",
+        "org.apache.spark.SparkException: Could not parse Master URL: 'nonsense'": "USAGE",
+    }
+    for text, code in texts.items():
+
+        def fails(_args: object, text: str = text) -> int:
+            raise RuntimeError(text)
+
+        monkeypatch.setattr(decode, "run", fails)
+        assert main(["decode", "--format", "open", "--in", "x"]) == 2
+        assert f"error {code}" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from schemas.event import Message
 from schemas.plain import json_line
 from spark_jobs.dead_letter import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter, dead_letter_line
 from spark_jobs.messages import parse_line
+from spark_jobs.replay import original
 from tests.spark_jobs.test_messages import messages
 
 ERROR = WireError("MALFORMED", where="value", details="nope 订单")
@@ -55,6 +56,14 @@ def test_attempts_are_counted_and_told_once() -> None:
         message = dead_letter(ERROR, message)
         assert dict(message.headers)[ATTEMPT] == str(attempt).encode()
         assert len(message.headers) == 5
+
+
+def test_headers_of_others_that_are_called_alike_stay() -> None:
+    """A stream's own messages have the header bridge.id: a job that reads them keeps it in dead letters and replays."""
+    message = Message(b"k", b"v", "t", 0, 4, None, (("bridge.id", b"0/1/0/0"), ("bridge", None)))
+    letter = dead_letter(ERROR, message)
+    assert letter.headers[:2] == message.headers
+    assert original(letter).headers == (*message.headers, (ORIGIN, b"t/0/4"), (ATTEMPT, b"1"))
 
 
 def test_the_origin_of_a_replayed_message_is_its_first() -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from schemas.event import Message
+from schemas.options import Options
 from spark_jobs.cli import main
+from spark_jobs.codec import Side
+from spark_jobs.definitions import Definitions
+from spark_jobs.encode_batches import EncodeBatches
+from spark_jobs.lookup import FileSchemas
 from spark_jobs.messages import message_line, read_messages
 from tests.support.golden import Golden
 
@@ -110,3 +117,36 @@ def test_a_row_takes_the_version_of_its_time_and_elements_their_names() -> None:
     assert main(["encode", "--to", "debezium", "--in", "l", "--out", "m.jsonl", "--ddl", "ddl.jsonl"]) == 0
     payloads = [json.loads(m.value or b"")["payload"]["after"] for m in found("m.jsonl")]
     assert payloads == [{"id": 1, "e": "b"}, {"id": 2, "f": "y"}]
+
+
+def test_typed_values_of_a_frame_are_written_as_their_text() -> None:
+    """What decode(types="typed", time="interval") gives; a NULL that stands for another value is refused."""
+    columns = "id int primary key, at timestamp(3) null, local datetime, day date, span time(1), ok tinyint(1)"
+    ddl = {"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({columns})"}
+    Path("ddl.jsonl").write_text(json.dumps(ddl))
+    source = Definitions.read(Path("ddl.jsonl"))
+    read, write = (Side("open", FileSchemas([]), Options.of({}, time_zone="Asia/Shanghai"), t) for t in (source, None))
+    moment = datetime(2024, 1, 2, 3, 4, 5, 120_000, UTC)
+    after = {
+        "id": 1, "at": moment, "local": datetime(2024, 1, 2), "day": date(2024, 2, 29),
+        "span": timedelta(hours=-838, milliseconds=-500), "ok": True,
+    }  # fmt: skip
+    head = {"kind": "row", "op": "c", "commit_ts": 9, "db": "d", "table": "t", "key": ["id"], "before": None}
+    rows: list[dict[str, Any]] = [
+        {**head, "after": after, "flags": []},
+        {**head, "after": {**after, "local": datetime(2024, 1, 2, 0, 0, 0, 1)}, "flags": []},
+        {**head, "after": {**after, "day": None}, "flags": ["not_typed:day"]},
+    ]
+    schema: Any = [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),
+    ]
+    made = EncodeBatches(read, write, None, pa.schema(schema))([pa.RecordBatch.from_pylist(rows)])
+    got = [row for batch in made for row in batch.to_pylist()]
+    (event,) = read.decoder().decode(Message(got[0]["key"], got[0]["value"]))
+    assert event.after == {  # type: ignore[union-attr]
+        "id": "1", "at": "2024-01-02 11:04:05.120", "local": "2024-01-02 00:00:00", "day": "2024-02-29",
+        "span": "-838:00:00.5", "ok": "1",
+    }  # fmt: skip
+    assert [row["error"] and row["error"]["code"] for row in got] == [None, "INVALID_VALUE", "INVALID_VALUE"]

@@ -13,8 +13,11 @@ import pytest
 
 from schemas.errors import SetupError, WireError
 from schemas.options import Options
+from schemas.table import TableId
+from spark_jobs.avro_schemas import versions_of
 from spark_jobs.codec import Side, decode_one
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Registered
+from spark_jobs.views import newest_table
 from tests.spark_jobs.registries import Answer, answer, golden_registry, serving
 from tests.support.golden import Golden, cases
 
@@ -247,3 +250,47 @@ def test_all_versions_of_all_subjects() -> None:
     with serving(respond) as server:
         found = list(HttpSchemas(server.url).all())
     assert [(r.subject, r.version, r.id) for r in found] == [("a", 1, 10), ("a", 2, 20), ("b", 1, 10)]
+
+
+def _record(name: str, *fields: str, kind: str = "INT") -> str:
+    described = [{"name": f, "type": {"type": "int", "connect.parameters": {"tidb_type": kind}}} for f in fields]
+    return json.dumps({"type": "record", "name": name, "namespace": "default.d", "fields": described})
+
+
+def test_versions_of_a_table_under_any_subject() -> None:
+    """By topic and by record; the newest is that of the newest id; what can't be read is told."""
+    entries = [
+        Registered("a-key", 1, 1, _record("t", "id")), Registered("z-value", 1, 2, _record("t", "id")),
+        Registered("default.d.t", 1, 4, _record("t", "id", "v")), Registered("a-value", 1, 3, _record("t", "id", "w")),
+        Registered("z-value", 2, 5, _record("t", "id", kind="STRANGE")),
+        Registered("u-value", 1, 6, _record("u", "id")), Registered("text", 1, 7, '"string"'),
+    ]  # fmt: skip
+    found = versions_of(FileSchemas(entries), TableId("d", "t"))
+    assert [w.entry.id for w in found.values] == [2, 3, 4]
+    assert [w.entry.id for w in found.keys] == [1]
+    assert [(e.id, error.code) for e, error in found.unreadable] == [(5, "UNSUPPORTED_SCHEMA")]
+    assert [e.id for e in found.others] == [6]  # an id that is neither is left to the decoder, which says why
+    side = Side("avro", FileSchemas(entries[4:5]), Options.of({}))
+    with pytest.raises(SetupError, match=r"z-value version 2: .*not a schema that TiCDC registers"):
+        newest_table(side, TableId("d", "t"))
+
+
+def test_the_newest_version_costs_no_listing_of_other_tables() -> None:
+    versions = {f"t{n}-value": [_record(f"t{n}", "id")] for n in range(5)}
+
+    def respond(_method: str, path: str, _body: bytes) -> Answer:
+        parts = path.split("/")
+        if len(parts) == 2:
+            return answer(200, list(versions))
+        texts = versions[parts[2]]
+        if len(parts) == 4:
+            return answer(200, list(range(1, len(texts) + 1)))
+        return answer(200, {"id": int(parts[2][1]) * 10 + int(parts[4]), "schema": texts[int(parts[4]) - 1]})
+
+    with serving(respond) as server:
+        side = Side("avro", HttpSchemas(server.url), Options.of({}))
+        assert len(newest_table(side, TableId("d", "t3")).columns) == 1
+        versions["t3-value"].append(_record("t3", "id", "v"))
+        server.seen.clear()
+        assert len(newest_table(side, TableId("d", "t3")).columns) == 2
+        assert server.paths == ["GET /subjects", "GET /subjects/t3-value/versions", "GET /subjects/t3-value/versions/2"]

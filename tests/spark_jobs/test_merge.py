@@ -10,11 +10,14 @@ import pytest
 
 from schemas.ddl.lexer import TYPED
 from schemas.ddl.versions import DdlText
-from schemas.errors import SetupError
+from schemas.errors import SetupError, WireError
+from schemas.event import Message
 from schemas.table import TableId
 from spark_jobs.cli import main
+from spark_jobs.dead_letter import ATTEMPT, ORIGIN, dead_letter
 from spark_jobs.history import filled, names_over_time, statements_of, steps_of, table_names
-from tests.spark_jobs.test_encode import numbered, written
+from spark_jobs.piece_batches import MESSAGE, message_row
+from tests.spark_jobs.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -60,12 +63,52 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
     assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
 
 
+def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
+    """Two columns swap names in a table that is there; a name comes again for another column; a version is all key."""
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, a varchar(9), b varchar(9))"), (20, "ALTER TABLE t DROP COLUMN b"),
+        (30, "ALTER TABLE t ADD COLUMN b varchar(9)"), (40, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"),
+        (50, "ALTER TABLE t DROP COLUMN a"), (60, "ALTER TABLE t DROP COLUMN b"),
+        (70, "ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 5"),
+    ]  # fmt: skip
+    ddl = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in texts]
+    changes = [
+        (10, {"id": "1", "a": "x", "b": "y"}), (35, {"id": "2", "a": "p", "b": "q"}), (65, {"id": "3"}),
+        (75, {"id": "4", "a": "7"}),
+    ]  # fmt: skip
+    lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    argv = ["merge", "--format", "open", "--table", "d.t", "--out", "delta:t", "--ddl", "ddl"]
+    wanted = [
+        (45, 2, [{"id": 1, "a": None, "b": "x"}, {"id": 2, "a": "q", "b": "p"}]),
+        (99, 4, [{"id": 1, "a": 5}, {"id": 2, "a": 5}, {"id": 3, "a": 5}, {"id": 4, "a": 7}]),
+    ]  # fmt: skip
+    for until, count, expected in wanted:
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl))
+        assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl if int(str(one["commit_ts"])) < until))
+        assert main([*argv, "--in", written(found("m")[:count], "some.jsonl")]) == 0
+        assert rows(spark, "t") == expected
+
+
 def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     del spark
     Path("ddl.jsonl").write_text(json.dumps({"commit_ts": 1, "db": "test", "query": "CREATE TABLE evo (id int)"}))
     argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
     assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
+
+
+def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None),))
+    letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "NOT_FRAMED")]
+    frame = spark.createDataFrame([message_row(m) for m in letters], MESSAGE)
+    frame.write.format("delta").save(str(Path("dead").absolute()))
+    assert main(["replay", "--in", "delta:dead", "--out", "again.jsonl", "--reason", "MALFORMED"]) == 0
+    (message,) = found("again.jsonl")
+    assert message == Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None), (ORIGIN, b"t/1/7"), (ATTEMPT, b"1")))
+    assert main(["replay", "--in", "delta:none", "--out", "again.jsonl"]) == 2
+    assert "no Delta table of dead letters" in capsys.readouterr().err
 
 
 def test_history_of_names() -> None:
@@ -83,6 +126,16 @@ def test_history_of_names() -> None:
         ]  # fmt: skip
         assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
         assert [id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+    again = [
+        (1, "CREATE TABLE t (id int primary key, a int, b int)"), (2, "ALTER TABLE t RENAME COLUMN a TO c"),
+        (3, "ALTER TABLE t ADD COLUMN a int"), (4, "ALTER TABLE t DROP COLUMN b"),
+        (5, "ALTER TABLE t ADD COLUMN b varchar(3)"), (6, "ALTER TABLE t RENAME COLUMN b TO d"),
+        (7, "ALTER TABLE t RENAME COLUMN a TO c, RENAME COLUMN c TO a"),
+    ]  # fmt: skip
+    steps = steps_of([DdlText(ts, "d", query, TYPED) for ts, query in again], TableId("d", "t"))
+    assert {name: names_over_time(steps, name) for name in "acd"} == {
+        "a": [(2, "a"), (7, "c")], "c": [(3, None), (7, "a")], "d": [(5, None), (6, "b")],
+    }  # fmt: skip
     with pytest.raises(SetupError, match="can't be followed"):
         steps_of([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
 

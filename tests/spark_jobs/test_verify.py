@@ -11,7 +11,7 @@ import pytest
 
 from schemas.event import Message
 from spark_jobs.cli import main
-from tests.spark_jobs.test_encode import found, numbered, written
+from tests.spark_jobs.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
 
 WIDE = Golden("open", "wide.default")
@@ -86,3 +86,19 @@ def test_a_row_checksum_that_differs_is_told(capsys: pytest.CaptureFixture[str])
 def test_what_cannot_be_read_is_wrong_usage() -> None:
     argv = ["verify", "--from", "open", "--to", "open", "--in", "no.jsonl"]
     assert main([*argv, "--against", str(WIDE.messages_file)]) == 2
+
+
+def test_rows_without_a_key_meet_by_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """Equal rows are rows of their own, and those of one transaction have no order."""
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": "CREATE TABLE t (v varchar(9))"}))
+    rows = [row(offset=n, key=[], after={"v": v}) for n, v in enumerate(("a", "b", "a"))]
+
+    def encoded(lines: list[dict[str, Any]], name: str) -> str:
+        Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert main(["encode", "--to", "open", "--in", "l", "--out", name, "--ddl", "ddl"]) == 0
+        return name
+
+    argv = ["verify", "--from", "open", "--to", "open", "--ddl", "ddl", "--in", encoded(rows, "one.jsonl")]
+    assert main([*argv, "--against", encoded(rows[::-1], "two.jsonl")]) == 0
+    assert main([*argv, "--against", encoded(rows[1:], "two.jsonl")]) == 1
+    assert "differences 1 (missing 1)" in capsys.readouterr().out

@@ -1,0 +1,186 @@
+"""Arrow batches of messages → change events with plain maps (spark_jobs.columns.CHANGES), by compiled readers.
+
+What the kernels leave goes through the plain codec message by message; what comes out, counts included, is what
+`codec.decode_one` gives for each message. No session, no Spark classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow
+
+from schemas.codec.cells import ABSENT, NO_COMMIT_TS, CellReader, CellRows
+from schemas.codec.jit import COMPILED
+from schemas.codec.plain_cells import plain_texts
+from schemas.event import Message
+from spark_jobs import cell_batches as cells
+from spark_jobs.codec import Result, Side, decode_one
+from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.summary import Summary
+from spark_jobs.typed_workers import source_array
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+_PLACE = frozenset(("topic", "partition", "offset", "timestamp"))
+_OP_BITS = 18  # of a TSO, below its milliseconds
+_MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Events that the kernels read, in message order: a record batch, and each one's message in the batch (int64)."""
+
+    origin: Any
+    rows: Any
+
+
+class ChangeReader:
+    """One task's decoders, plain and compiled. Not for several threads at once."""
+
+    def __init__(self, side: Side, schema: Any) -> None:
+        """schema: CHANGES as Arrow has it. Values that a view or a row checksum judges go through the plain codec."""
+        self._side, self._schema = side, schema
+        known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
+        judged = side.verify_checksum or (side.view is not None and bool(side.view.table.columns))
+        self._fits = COMPILED and known and not judged
+
+    @cached_property
+    def _plain(self) -> Any:
+        decoder, verify = self._side.decoder(), self._side.verify_checksum
+        return lambda message: decode_one(decoder, message, verify)
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        more = {"bare": True} if self._side.format == "avro" else {}  # CHANGES says nothing beside the row
+        reader: CellReader = cells._made(cells.READERS[self._side.format], self._side, **more)
+        return reader
+
+    def one(self, message: Message) -> Result:
+        """A message by the plain codec."""
+        result: Result = self._plain(message)
+        return result
+
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Changes | None, Any]]:
+        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels read, the rest).
+
+        As `cell_batches.Transcoder.parts`.
+        """
+        names = set(batch.schema.names)
+        if not self._fits or batch.num_rows < cells.FEW or not (names >= _PLACE or "line" in names):
+            yield batch, None, np.arange(batch.num_rows)
+            return
+        batch = messages_of_lines(batch)
+        topics = cells._topics(batch.column("topic"))
+        keys, values = cells._binaries(batch.column("key")), cells._binaries(batch.column("value"))
+        rows, left = self._reader.read(keys, values, topics)
+        try:
+            texts = _texts(rows)
+        except ValueError:  # too much for one array, or a cell that the kernel has no text for
+            if batch.num_rows == 1:
+                yield batch, None, np.arange(1)
+                return
+            half = batch.num_rows // 2
+            yield from self.parts(batch.slice(0, half), summary)
+            yield from self.parts(batch.slice(half), summary)
+            return
+        slow = np.ones(batch.num_rows, bool)
+        slow[rows.message] = False
+        slow[left] = True
+        slow[rows.message[_several_flags(rows)]] = True
+        slow |= cells._milliseconds(batch.column("timestamp"))[1]
+        kept = ~slow[rows.message]
+        if summary is not None:
+            cells.count(rows, {}, kept, topics, summary)
+        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema)
+        yield batch, Changes(rows.message[kept], made), np.flatnonzero(slow)
+
+
+def _texts(rows: CellRows) -> Any:
+    """The plain form of each cell, an Arrow array. ValueError where that is too much for one."""
+    found = plain_texts(rows)
+    if len(found.data) > _MOST_BYTES:
+        raise ValueError("too many texts for one batch")
+    valid = np.asarray(found.valid)
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    offsets = pa.py_buffer(np.ascontiguousarray(found.offsets, np.int32))
+    data = pa.py_buffer(np.ascontiguousarray(found.data))
+    return pa.Array.from_buffers(pa.string(), len(valid), [validity, offsets, data])
+
+
+def _several_flags(rows: CellRows) -> Any:
+    """Rows with more than one flag: in which order is the decoder's to say."""
+    count = np.zeros(len(rows.message), np.int64)
+    for flagged in rows.flags.values():
+        count += flagged
+    return count > 1
+
+
+def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any) -> Any:
+    """The chosen rows as a record batch of the schema."""
+    of, message = rows.shape[chosen], rows.message[chosen]
+    shape, count = pa.array(of), len(chosen)
+    stamps = rows.commit_ts[chosen]
+    unstamped = stamps == NO_COMMIT_TS
+    shapes = rows.shapes
+    by_shape = {
+        "db": [s.table.id.db for s in shapes], "table": [s.table.id.table for s in shapes],
+        "schema_id": [s.schema_id for s in shapes], "table_version": [s.table_version for s in shapes],
+        "key": [list(s.key) for s in shapes],
+    }  # fmt: skip
+    made = {name: pa.array(found, schema.field(name).type).take(shape) for name, found in by_shape.items()}
+    ops = rows.op[chosen]
+    # Offsets of one letter each: ops are c, u and d.
+    letters = [None, pa.py_buffer(np.arange(count + 1, dtype=np.int32)), pa.py_buffer(np.ascontiguousarray(ops))]
+    made |= {
+        "kind": pa.repeat("row", count),
+        "op": pa.Array.from_buffers(pa.string(), count, letters),
+        "commit_ts": pa.array(stamps, mask=unstamped),
+        "commit_time": pa.array((stamps >> _OP_BITS) * 1000, mask=unstamped).view(schema.field("commit_time").type),
+        "before": _maps(rows, chosen, rows.before, texts, schema.field("before").type),
+        "after": _maps(rows, chosen, rows.after, texts, schema.field("after").type),
+        "flags": _flags(rows, chosen, schema.field("flags").type),
+        "row": pa.array(cells.numbers(message)),
+        "source": source_array(batch, message, schema.field("source").type),
+    }
+    arrays = [made[f.name] if f.name in made else pa.nulls(count, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _maps(rows: CellRows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
+    """One side of the chosen rows: the columns that the row has, and their texts."""
+    first, of = first[chosen], rows.shape[chosen]
+    widths = np.array([len(s.columns) for s in rows.shapes] or [0], np.int64)
+    names = pa.array([c.name for s in rows.shapes for c in s.columns], pa.string())
+    none = first < 0
+    counts = np.where(none, 0, widths[of]) if len(of) else np.zeros(0, np.int64)
+    ends = np.cumsum(counts)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    cell = np.repeat(first, counts) + within
+    named = np.repeat((np.cumsum(widths) - widths)[of], counts) + within
+    there = rows.length[cell] != ABSENT
+    if not there.all():
+        owner = np.repeat(np.arange(len(counts)), counts)[there]
+        cell, named, counts = cell[there], named[there], np.bincount(owner, minlength=len(counts))
+    items = texts if len(cell) == len(texts) and (cell == np.arange(len(cell))).all() else texts.take(pa.array(cell))
+    mask = pa.array(none) if none.any() else None
+    return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(named)), items, type=kind, mask=mask)
+
+
+def _flags(rows: CellRows, chosen: Any, kind: Any) -> Any:
+    which = np.zeros(len(chosen), np.int64)  # of a row with one flag, its number from 1 on
+    for number, flagged in enumerate(rows.flags.values(), 1):
+        which[flagged[chosen]] = number
+    there = which > 0
+    values = pa.array(list(rows.flags), pa.string()).take(pa.array(which[there] - 1))
+    return pa.ListArray.from_arrays(_offsets(there.astype(np.int64)), values, type=kind)
+
+
+def _offsets(counts: Any) -> Any:
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.array(offsets)
