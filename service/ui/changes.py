@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +16,12 @@ router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
 server = APIRouter(prefix="/ui/server", include_in_schema=False)
 
 _NO_SCHEMA: Final = "Invalid schema"
+_BESIDE: Final = ("{oldSchema", "{validateFields")
+# As Confluent writes a difference.
+_DIFFERENCE: Final = re.compile(
+    r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
+    re.DOTALL,
+)
 
 
 @router.post("/{subject}/check")
@@ -33,7 +40,20 @@ async def check(request: Request) -> Response:
     checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
     if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
         checked = {**checked, "is_compatible": None}
-    return await subject_page(request, subject, pasted=pasted, checked=checked)
+    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_told(checked)})
+
+
+def _told(checked: dict[str, Any]) -> dict[str, Any]:
+    """The messages of a check: what is wrong, and beside it the schema it was held against."""
+    messages = [str(message) for message in checked.get("messages") or ()]
+    beside = [message for message in messages if message.startswith(_BESIDE)]
+    told = [_difference(message) for message in messages if message not in beside]
+    return {"told": told, "beside": beside}
+
+
+def _difference(message: str) -> dict[str, str]:
+    found = _DIFFERENCE.fullmatch(message)
+    return found.groupdict() if found else {"kind": "", "text": message, "more": ""}
 
 
 def _references(text: str) -> list[Any]:

@@ -17,7 +17,7 @@ from service.registry.compat import LEVELS
 from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
 from service.ui.ask import Api
-from service.ui.diff import side_by_side
+from service.ui.diff import folded, side_by_side
 from service.ui.pages import BadForm, number_of, page, part, pretty, shown
 
 router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
@@ -270,6 +270,7 @@ async def diff(request: Request) -> Response:
         pretty((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
         for number in (left, right)
     ]
+    whole = request.query_params.get("whole") == "1"
     rows = await anyio.to_thread.run_sync(side_by_side, texts[0], texts[1], limiter=_COMPARING)
     return page(
         "diff.html",
@@ -277,6 +278,7 @@ async def diff(request: Request) -> Response:
         numbers=[str(number) for number in numbers],
         left=left,
         right=right,
-        rows=rows,
+        whole=whole,
+        rows=rows if whole else folded(rows),
         changed=sum(row.kind != "same" for row in rows),
     )
