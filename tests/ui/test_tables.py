@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from markupsafe import escape
 from playwright.sync_api import Page, expect
 
 from service.testing import running_service
-from tests.service.support import Client
-from tests.ui.conftest import EVIL, part
+from tests.service.history.support import ddl, resolved, write
+from tests.service.history.support import line as text_of
+from tests.service.support import Client, environment
+from tests.support.golden import GOLDEN
+from tests.ui.conftest import EVIL, ROOT, part
 
 
 def test_the_timeline_says_what_each_ddl_changed(page: Page) -> None:
@@ -53,6 +63,30 @@ def test_drift_is_shown_with_its_table(page: Page) -> None:
     drift = page.get_by_role("listitem").filter(has_text="the newest schema is that of no known version")
     drift.get_by_role("link", name="tidb_shop_orders-value version 1").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("tidb_shop_orders-value")
+
+
+def test_rows_that_contradict_the_history(tmp_path: Path) -> None:
+    """A row of TiCDC's after a CREATE TABLE that gives other columns."""
+    rows = (GOLDEN / "open" / "evolution.default.jsonl").read_text(encoding="utf-8").splitlines()
+    keys = ((line, json.loads(base64.b64decode(json.loads(line)["key_b64"])[16:])) for line in rows)
+    line, key = next((line, key) for line, key in keys if key["t"] == 1)
+    create = ddl(
+        key["ts"] - (1 << 18), key["scm"], key["tbl"], f"CREATE TABLE `{key['tbl']}` (`other` INT PRIMARY KEY)"
+    )
+    file = write(tmp_path / "drift.jsonl", [create])
+    file.write_text(file.read_text() + line + "\n" + text_of(resolved(key["ts"] + (1 << 18))))
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    command = [sys.executable, "-m", "service", "track", "--in", str(file), "--store", store, "--changefeed", "<b>"]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment())
+    with running_service(store) as url:
+        client = Client(url)
+        (drift,) = client.get("/history/drift").json["drift"]
+        for path in ("/ui/tables", f"/ui/tables/{key['scm']}/{key['tbl']}"):
+            shown = client.send("GET", path)
+            assert shown.status == 200
+            assert f"<b>{drift['kind']}</b>".encode() in shown.body
+            assert escape(drift["detail"]).encode() in shown.body
+            assert b"&lt;b&gt;" in shown.body
 
 
 def test_lineage_from_topic_to_job(page: Page) -> None:
