@@ -42,4 +42,4 @@ class Told:
             assert len(held) == len(versions), f"{subject} has an id twice"
             for (own, text), number in self.ids.items():
                 if own == subject:
-                    assert held[number] == json.loads(text)
+                    assert held.get(number) == json.loads(text), f"id {number} of {subject}"
