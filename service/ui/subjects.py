@@ -23,8 +23,8 @@ from service.ui.pages import BadForm, number_of, page, part, pretty, shown
 router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
 
 _PAGE: Final = 50
-_SCANNED: Final = 5000
-_SCAN_PAGE: Final = 500
+_SCANNED: Final = 20_000
+_SCAN_PAGE: Final = 1000
 _ALL: Final = ":*:"
 _COMPARING: Final = anyio.CapacityLimiter(2)
 NOTHING_PASTED: Final = {"schema": "", "kind": "AVRO", "against": "", "references": ""}

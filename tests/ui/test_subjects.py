@@ -238,7 +238,19 @@ def test_forms_of_other_sites_change_nothing(served: Client) -> None:
 
 
 def test_every_page_has_the_policy(served: Client) -> None:
-    for path in ("/ui/subjects", f"/ui/subjects/{part(EVIL)}", "/ui/subjects/nope", "/ui/explain", "/ui/style.css"):
+    for path in (
+        "/ui/subjects",
+        f"/ui/subjects/{part(EVIL)}",
+        "/ui/subjects/nope",
+        "/ui/explain",
+        "/ui/style.css",
+        "/ui/nope",
+        "/ui/tables",
+        "/ui/tables/shop/orders",
+        "/ui/dry-run",
+        "/ui/lineage",
+        "/ui",
+    ):
         headers = served.send("GET", path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'"), path
         assert headers["x-content-type-options"] == "nosniff"

@@ -141,6 +141,8 @@ def test_the_dry_run_of_the_documents_case(page: Page, served: Client) -> None:
 def test_a_hostile_table_is_text(page: Page) -> None:
     page.goto(f"/ui/tables/shop/{part(EVIL[:20])}")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"shop.{EVIL[:20]}")
+    page.get_by_role("link", name=str(400 << 18)).click()
+    expect(page.get_by_role("row", name="id")).to_contain_text("<script>")  # the column's comment
     assert "ticdc-bridge" in page.title()
 
 
