@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,20 +12,21 @@ from schemas.digest import ASK, HEADER, of_exchange
 
 _MOST: Final = 4 * 1024 * 1024
 _NAME: Final = HEADER.lower().encode()
+_NAME_OF: Final = itemgetter(0)
 
 
 class Digests:
     """ASGI middleware. Requests that do not ask, and bodies of more than 4 MiB or of unknown length, go through."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not any(name == _NAME for name, _ in scope["headers"]) or not _asks(scope):
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or _NAME not in map(_NAME_OF, scope["headers"]) or not _asks(scope):
+            await self.app(scope, receive, send)
             return
         body = await _body(receive)
-        await self._app(scope, _Again(body, receive), _Answering(scope, body, send))
+        await self.app(scope, _Again(body, receive), _Answering(scope, body, send))
 
 
 def _asks(scope: Scope) -> bool:
