@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 import traceback
@@ -150,6 +151,7 @@ def _several(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[dict
     options += ["--rows", str(asked.rows)] if asked.rows else []
     figures: list[dict[str, Any]] = []
     failed: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what the running one has started
     for place, name in enumerate(names):
         print(f"# {name} ({place + 1} of {len(names)})", file=sys.stderr, flush=True)
         try:
