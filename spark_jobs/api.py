@@ -25,6 +25,7 @@ from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.packed import map_messages
 from spark_jobs.plans import metric, without_skipped
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
@@ -137,7 +138,8 @@ def transcode(
     check_any_order(read)
     write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
     warm(read.format, write.format)
-    return kafka_columns(messages).mapInArrow(TranscodeBatches(read, write, topic, arrow_schema(MESSAGES)), MESSAGES)
+    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES))
+    return map_messages(kafka_columns(messages), batches, MESSAGES)
 
 
 def encode(
@@ -173,7 +175,7 @@ def encode(
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
-    """The frame with all of Kafka's columns, NULL where it lacks one, and no headers.
+    """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
 
     SetupError USAGE without key and value.
     """
@@ -185,9 +187,8 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     columns: list[Column] = []
     for name in KAFKA_COLUMNS:
         if name == "headers":
-            kind = "array<struct<key:string,value:binary>>"
-            none = F.array().cast(kind)  # not NULL: see WITH_HEADERS
-            columns.append((F.coalesce(name, none) if name in have else none).alias(name))
+            if name in have:
+                columns.append(F.col(name).cast("array<struct<key:string,value:binary>>").alias(name))
         else:
             kind = _TYPES.get(name, "binary")
             columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-# Lists that are NULL cost an Arrow batch the square of its rows: Spark asks for its size row by row, and each time
-# Arrow goes over all of them. Nobody tells no headers from NULL.
-WITH_HEADERS = (*(f"`{name}`" for name in KAFKA_COLUMNS[:-1]), "coalesce(headers, array()) as headers")
+KAFKA_SQL = tuple(f"`{name}`" for name in KAFKA_COLUMNS)
 _LINE = (
     "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
     " headers array<array<string>>"
@@ -31,11 +29,11 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     if path.endswith(".parquet"):
         found = spark.read.parquet(path)
         stamped = F.timestamp_millis("timestamp") if dict(found.dtypes)["timestamp"] == "bigint" else F.col("timestamp")
-        return found.withColumn("timestamp", stamped).selectExpr(*WITH_HEADERS)
+        return found.withColumn("timestamp", stamped).selectExpr(*KAFKA_SQL)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
     return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
-        "timestamp_millis(timestamp) as timestamp", f"coalesce(transform(headers, h -> {header}), array()) as headers",
+        "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
     )  # fmt: skip
 
 
@@ -50,7 +48,7 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
         .option("includeHeaders", "true")
         .load()
         .where(f"`offset` >= {from_offset}")
-        .selectExpr(*WITH_HEADERS)
+        .selectExpr(*KAFKA_SQL)
     )
 
 

@@ -26,6 +26,7 @@ from spark_jobs.history import of_events, steps_of, table_names
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
+from spark_jobs.packed import map_messages
 from spark_jobs.piece_batches import Form, PieceBatches, pieces_type
 from spark_jobs.sending import Sender, dead_letters
 from spark_jobs.sinks import Place, Topic, place_of_frames
@@ -77,7 +78,7 @@ class Runner:
         work, kind = self._learned(frame, number), pieces_type()
         if self._sender is not None:
             return self._sent(self._sender, frame, number, work)
-        pieces = frame.mapInArrow(PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
+        pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
         with _kept(pieces) as pieces:
             outcome = _outcome(pieces)
             summary = outcome.summary
@@ -209,7 +210,7 @@ class Runner:
             for event in before:
                 learned.learn(event)
             if format_named(read.format).carries_ddl:
-                found = frame.mapInArrow(DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+                found = map_messages(frame, DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
                 events = [
                     DdlEvent(read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
                     for r in found.sort("position", "number").collect()

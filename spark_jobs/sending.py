@@ -26,6 +26,7 @@ from spark_jobs.columns import arrow_schema
 from spark_jobs.dead_letter import dead_letter, dead_letter_of
 from spark_jobs.flow import Work
 from spark_jobs.job_batches import as_row
+from spark_jobs.packed import map_messages
 from spark_jobs.piece_batches import HEADERS, MESSAGE, Told, Worker, message_row
 from spark_jobs.sinks import ID
 from spark_jobs.summary import Summary
@@ -105,7 +106,7 @@ class Sender:
         self._accounts.value = {}  # of tries before this one
         attempt = uuid4().hex
         batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(SENT))
-        write(frame.mapInArrow(batches, SENT))
+        write(map_messages(frame, batches, SENT))
         account = self._accounts.value.get(attempt, Account())
         if account.fatal is not None:
             raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
@@ -210,7 +211,7 @@ def dead_letters(frame: DataFrame, work: Work, failures: Mapping[str, Any]) -> D
     found = frame.where(F.col("position").between(int(every.min()), int(every.max())))
     if len(every) <= _LISTED:
         found = found.where(F.col("position").isin(every.tolist()))
-    return found.mapInArrow(DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
+    return map_messages(found, DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
 
 
 _LISTED = 200

@@ -21,6 +21,7 @@ from spark_jobs.job_batches import DDL_EVENTS, RESULTS, DdlBatches, JobBatches
 from spark_jobs.jobs import all_or_abandoned, tell
 from spark_jobs.learned import Learned
 from spark_jobs.messages import parse_line
+from spark_jobs.packed import map_messages
 from spark_jobs.progress import tracked
 from spark_jobs.session import spark_session
 from spark_jobs.summary import Summary
@@ -72,7 +73,7 @@ def _results(
     source = topic_of(place)
     frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
     work = with_learned(frame, work)
-    found = frame.mapInArrow(JobBatches(work, arrow_schema(RESULTS)), RESULTS)
+    found = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     found = found.persist()
     try:
@@ -103,7 +104,7 @@ def with_learned(frame: DataFrame, work: Work) -> Work:
     if read.learn:
         learned = Learned(read.tables)
         if format_named(read.format).carries_ddl:
-            events = frame.mapInArrow(DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+            events = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
             for row in events.sort("position", "number").collect():
                 learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
         tables = learned

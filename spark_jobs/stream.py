@@ -26,7 +26,7 @@ from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.codec import Side, check_any_order
 from spark_jobs.endpoints import KafkaClient, topic_of
 from spark_jobs.flow import Work
-from spark_jobs.frames import WITH_HEADERS
+from spark_jobs.frames import KAFKA_SQL
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
@@ -188,7 +188,7 @@ class _Running:
         )
         if stream.most is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(stream.most))
-        frame = reader.load().where(f"`offset` >= {stream.kafka.from_offset}").selectExpr(*WITH_HEADERS, _POSITION)
+        frame = reader.load().where(f"`offset` >= {stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
         if stream.trigger is None:
             return writer.trigger(availableNow=True).start()

@@ -50,6 +50,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=4194304
+log.retention.hours=-1
 """
 _LOG4J = """\
 status = error
