@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks import (
+    apart,
     craft,
     ddl,
     history,
@@ -85,9 +87,11 @@ examples
   python -m benchmarks                                    all of them, full size
   python -m benchmarks spark-avro-wide --quick            one, in under two minutes
   python -m benchmarks --quick --json figures.json        also as JSON
+  python -m benchmarks --rows 2000 --page                 all of them, as small as can be, into the page
 
 exit status
-  0 all ran, whatever the figures; 1 one failed (its results were wrong); 2 wrong usage
+  0 all ran, whatever the figures; 1 one failed (wrong results, something missing, too long): the others' figures are
+  there all the same, and what failed is named at the end; 2 wrong usage
 """
 
 
@@ -108,45 +112,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for benchmark in BENCHMARKS:
             print(benchmark.name, benchmark.what, sep="\t")
         return 0
-    figures: list[Figure] = []
-    by_benchmark: dict[str, list[Figure]] = {}
-    failed = False
-    print(*HEADER, sep="\t", file=sys.stderr)
-    for name in asked.names or by_name:
-        started = time.monotonic()
-
-        def say(text: str, name: str = name, started: float = started) -> None:
-            print(f"[{name} {time.monotonic() - started:.0f} s] {text}", file=sys.stderr, flush=True)
-
-        try:
-            for figure in by_name[name].run(Run(asked.quick, asked.rows, say)):
-                figures.append(figure)
-                by_benchmark.setdefault(name, []).append(figure)
-                print(figure.line(), flush=True)
-        except Exception as error:  # whatever it was, the others can still be measured
-            if not isinstance(error, RuntimeError):
-                traceback.print_exc()
-            print(f"error: {name}: {' '.join(str(error).split())[:2000]}", file=sys.stderr)
-            by_benchmark.pop(name, None)
-            failed = True
-            _end_spark()
-        if asked.page and name in by_benchmark:
-            page.write({name: by_benchmark[name]}, quick=asked.quick, rows=asked.rows)
+    if not asked.one_of_several:
+        print(*HEADER, sep="\t", file=sys.stderr)
+    names = asked.names or list(by_name)
+    figures, failed = _one(by_name[names[0]], asked) if len(names) == 1 else _several(names, asked)
     if asked.json:
-        text = json.dumps({"quick": asked.quick, "figures": [f.as_json() for f in figures]}, indent=1)
+        text = json.dumps({"quick": asked.quick, "figures": figures}, indent=1)
         asked.json.write_text(text + "\n", encoding="utf-8")
     return 1 if failed else 0
 
 
-def _end_spark() -> None:
-    """A session in which something failed may be of no use to the next benchmark."""
-    if "pyspark" in sys.modules:
-        from pyspark.sql import SparkSession
+def _one(benchmark: Benchmark, asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+    """Figures (none of a benchmark that failed on the way: they may be as wrong as the rest), and what failed."""
+    started = time.monotonic()
 
-        active = SparkSession.getActiveSession()
-        if active is not None:
-            with suppress(Exception):
-                active.stop()
+    def say(text: str) -> None:
+        print(f"[{benchmark.name} {time.monotonic() - started:.0f} s] {text}", file=sys.stderr, flush=True)
+
+    figures: list[Figure] = []
+    try:
+        for figure in benchmark.run(Run(asked.quick, asked.rows, say)):
+            figures.append(figure)
+            print(figure.line(), flush=True)
+    except Exception as error:  # whatever it was, it is said in the one way
+        if not isinstance(error, RuntimeError):
+            traceback.print_exc()
+        print(f"error: {benchmark.name}: {' '.join(str(error).split())[:2000]}", file=sys.stderr)
+        return [], [benchmark.name]
+    if asked.page and figures:
+        order = [one.name for one in BENCHMARKS]
+        page.write({benchmark.name: figures}, quick=asked.quick, rows=asked.rows, order=order)
+    return [one.as_json() for one in figures], []
+
+
+def _several(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+    """One after the other, each in a process of its own, whatever becomes of the others."""
+    options = [*(["--quick"] if asked.quick else []), *(["--page"] if asked.page else [])]
+    options += ["--rows", str(asked.rows)] if asked.rows else []
+    figures: list[dict[str, Any]] = []
+    failed: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what the running one has started
+    for place, name in enumerate(names):
+        print(f"# {name} ({place + 1} of {len(names)})", file=sys.stderr, flush=True)
+        try:
+            figures += apart.run(name, options, asked.minutes)
+        except apart.Failed as error:
+            print(f"error: {name}: {error}", file=sys.stderr, flush=True)
+            failed.append(name)
+    print(f"# {len(names) - len(failed)} of {len(names)} benchmarks measured", file=sys.stderr)
+    if failed:
+        print(f"# failed: {', '.join(failed)}", file=sys.stderr)
+    return figures, failed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -164,6 +180,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
     parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and its plots, as `make bench`")
+    parser.add_argument(
+        "--minutes", type=float, default=90, metavar="N", help="of several, end one that takes longer (default: 90)"
+    )
+    parser.add_argument("--one-of-several", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, as JSON")
     return parser
 

@@ -65,8 +65,18 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def write(figures: Mapping[str, Sequence[Figure]], *, quick: bool, rows: int | None = None, docs: Path = DOCS) -> None:
-    """Keeps the figures of each benchmark that ran, and makes the page's part and the plots anew."""
+def write(
+    figures: Mapping[str, Sequence[Figure]],
+    *,
+    quick: bool,
+    rows: int | None = None,
+    order: Sequence[str] = (),
+    docs: Path = DOCS,
+) -> None:
+    """Keeps the figures of each benchmark that ran, and makes the page's part and the plots anew.
+
+    order: of the benchmarks on the page; others come after them.
+    """
     kept = docs / "benchmarks.json"
     runs: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     for name, found in figures.items():
@@ -78,6 +88,10 @@ def write(figures: Mapping[str, Sequence[Figure]], *, quick: bool, rows: int | N
             "rows": rows,
             "figures": [one.as_json() for one in found],
         }
+    runs = {
+        name: runs[name]
+        for name in (*(one for one in order if one in runs), *(one for one in runs if one not in order))
+    }
     kept.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     page = docs / "benchmarks.md"
     page.write_text(filled(page.read_text(encoding="utf-8"), runs), encoding="utf-8")

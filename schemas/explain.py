@@ -323,12 +323,26 @@ def _columns_in(name: str, decoder: Decoder, written: list[Message], event: Even
             side = field.side if field.side != "key" else "before"
             if (event.before if side == "before" else event.after) is not None:
                 found[side, field.name] = _shown(field)
-    return found
+    return found or dict(_read_back(decoder, written))
+
+
+def _read_back(decoder: Decoder, written: list[Message]) -> Iterable[tuple[tuple[str, str], str]]:
+    """For a format of which it is not known where its columns stand: what its decoder makes of them."""
+    for message in written:
+        for event in decoder.decode(message):
+            if isinstance(event, RowChange):
+                for side, row in (("before", event.before), ("after", event.after)):
+                    for name, value in (row or {}).items():
+                        yield (side, name), f"read back as {_short(plain_value(value))}"
+
+
+def _short(value: Any) -> str:
+    text = "NULL" if value is None else f"0x{value['hex']}" if isinstance(value, dict) else str(value)
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def _shown(field: FieldTrace) -> str:
     """What stands in the message: JSON as text, else the bytes."""
     if field.wire.startswith("JSON"):
-        text = field.raw.decode("utf-8", "replace")
-        return text if len(text) <= 120 else text[:119] + "…"
+        return _short(field.raw.decode("utf-8", "replace"))
     return "0x" + _hex(field.raw)

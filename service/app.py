@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -29,6 +28,7 @@ from service.api import (
     subjects,
 )
 from service.api.auth import Auth
+from service.api.digests import Digests
 from service.api.hot import Hot
 from service.api.lane import Lane
 from service.api.paths import RawPaths
@@ -41,7 +41,7 @@ from service.store import SqlStore, open_store
 from service.store.history import HistoryStore
 from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
-from service.tracker.fetching import fetch
+from service.tracker.fetching import fetching
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.running import Trackers
 from service.ui import site
@@ -80,7 +80,7 @@ def create_app(
     registry = Registry(seen(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
-    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers), histories, opened)
+    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers, settings.kafka_config), histories, opened)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -101,7 +101,7 @@ def create_app(
         RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
-        fetch=partial(fetch, settings.bootstrap_servers) if settings.bootstrap_servers else None,
+        fetch=fetching(settings.bootstrap_servers, settings.kafka_config),
     )
     app.state.files = files
     for router in (*ROUTERS, *site.ROUTERS):
@@ -135,7 +135,7 @@ def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
     if settings.controls_access:
         served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
-    return served
+    return Digests(served)
 
 
 def access_files(settings: Settings) -> Files:

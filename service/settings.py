@@ -83,6 +83,10 @@ class Settings(BaseSettings):
     )
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines look")
     bootstrap_servers: str = Field(default="", description="Kafka of the changefeeds that are followed: HOST:PORT")
+    kafka_config: str = Field(
+        default="",
+        description="properties file of the Kafka client (SASL, TLS, any setting), also for the page Explain",
+    )
     track: str = Field(default="", description="changefeeds to follow: [NAME=]kafka:TOPIC, or a TOML file")
     access_log: bool = Field(default=False, description="whether every request is logged")
     auth_file: str = Field(default="", description="names with hashes of passwords and tokens; none: no credentials")

@@ -12,10 +12,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from schemas import digest
 from schemas.errors import SetupError
 
 T = TypeVar("T")
 _MEDIA = "application/vnd.schemaregistry.v1+json"
+_BELIEVED = (200, 404)  # what is remembered, or makes a message a dead letter
+_ELSEWHERE = "redirected"
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -61,7 +64,8 @@ class HttpJson:
             raise SetupError("USAGE", details=details)
         host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
         self.name = urlunsplit((parts.scheme, host + port, parts.path.rstrip("/"), "", ""))
-        self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA}
+        self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA, digest.HEADER: digest.ASK}
+        self._digests = False  # whether this server has sent one
         if parts.username is not None:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
@@ -91,12 +95,14 @@ class HttpJson:
         end, pause = time.monotonic() + self._wait, 0.1
         while True:
             try:
-                status, text = self._once(
-                    request, max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
-                )
-                if status not in _RETRIED:
+                until = max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
+                status, text, told = self._once(request, until)
+                if status in _RETRIED:
+                    reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
+                elif self._is_whole(told, method, path, status, data or b"", text):
                     return status, _json(text)
-                reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
+                else:
+                    reason = f"{method} {path}: question or answer was damaged on its way"
             except (URLError, OSError, ValueError, HTTPException) as error:
                 reason = str(getattr(error, "reason", error))
             if time.monotonic() + pause > end:
@@ -106,15 +112,30 @@ class HttpJson:
             time.sleep(pause)
             pause = min(pause * 2, 10.0)
 
+    def _is_whole(self, told: str | None, method: str, path: str, status: int, body: bytes, answer: bytes) -> bool:
+        """Whether the digest of the service is that of what was asked and came; other servers send none.
+
+        Behind a redirect the service was asked something else than we know of.
+        """
+        if told == _ELSEWHERE:
+            return True
+        if told is None:
+            return not (self._digests and status in _BELIEVED)
+        if told != digest.of_exchange(method, path, status, body, answer):
+            return False
+        self._digests = True
+        return True
+
     @staticmethod
-    def _once(request: Request, end: float) -> tuple[int, bytes]:
+    def _once(request: Request, end: float) -> tuple[int, bytes, str | None]:
         """One exchange, whole until `end`: a server that trickles its answer is no better than one that is down."""
         try:
             with _OPENER.open(request, timeout=end - time.monotonic()) as response:
-                return response.status, _read_until(response, end)
+                told = response.headers.get(digest.HEADER) if response.url == request.full_url else _ELSEWHERE
+                return response.status, _read_until(response, end), told
         except HTTPError as error:
             with error:
-                return error.code, _read_until(error, end)
+                return error.code, _read_until(error, end), error.headers.get(digest.HEADER)
 
 
 def _read_until(response: Any, end: float) -> bytes:

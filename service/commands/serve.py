@@ -74,7 +74,12 @@ Track = Annotated[
         metavar="[NAME=]kafka:T|CONFIG", help="Follow changefeeds into table histories: topics, or a TOML file. [none]"
     ),
 ]
-Servers = Annotated[str | None, typer.Option(help="Kafka of --track: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
+Servers = Annotated[
+    str | None, typer.Option(help="Kafka of --track and the page Explain: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")
+]
+KafkaConfig = Annotated[
+    str | None, typer.Option(help="Properties file of its client: SASL, TLS, any setting. [BRIDGE_KAFKA_CONFIG]")
+]
 
 
 def serve(
@@ -85,6 +90,7 @@ def serve(
     logical_types: LogicalTypes = None,
     track: Track = None,
     bootstrap_servers: Servers = None,
+    kafka_config: KafkaConfig = None,
     log_format: LogFormat = None,
     access_log: AccessLog = None,
     auth_file: AuthFile = None,
@@ -111,6 +117,7 @@ def serve(
         "logical_types": logical_types,
         "track": track,
         "bootstrap_servers": bootstrap_servers,
+        "kafka_config": kafka_config,
         "log_format": log_format,
         "access_log": access_log,
         "auth_file": auth_file,

@@ -79,8 +79,8 @@ def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Pat
     return tuple(topics), Path(files[0]) if files else None
 
 
-def tracked(text: str, servers: str = "") -> list[Tracked]:
-    """What `serve --track` is given, nothing for "". SetupError USAGE."""
+def tracked(text: str, servers: str = "", config: str = "") -> list[Tracked]:
+    """What `serve --track` is given, nothing for "". servers, config: for those that name none. SetupError USAGE."""
     if not text:
         return []
     name, equals, rest = text.partition("=")
@@ -88,7 +88,8 @@ def tracked(text: str, servers: str = "") -> list[Tracked]:
         name, rest = DEFAULT_CHANGEFEED, text
     if rest.startswith(_KAFKA):
         topics, _ = inputs([rest], "--track")
-        return [Tracked(name, topics, bootstrap_servers=servers or None).check()]
+        kafka = Path(config) if config else None
+        return [Tracked(name, topics, bootstrap_servers=servers or None, kafka_config=kafka).check()]
     path = Path(rest)
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8")).get("changefeed")
@@ -96,13 +97,13 @@ def tracked(text: str, servers: str = "") -> list[Tracked]:
         raise SetupError("USAGE", details=f"--track {rest}: {error}") from error
     if not isinstance(listed, list) or not listed:
         raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
-    found = [_of_table(one, rest, path.parent, servers) for one in listed]
+    found = [_of_table(one, rest, path.parent, servers, config) for one in listed]
     if len({one.name for one in found}) < len(found):
         raise SetupError("USAGE", details=f"--track {rest}: two changefeeds have one name")
     return found
 
 
-def _of_table(table: Any, where: str, folder: Path, servers: str) -> Tracked:
+def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -> Tracked:
     if not isinstance(table, dict) or "name" not in table or "in" not in table:
         raise SetupError("USAGE", details=f"--track {where}: each [[changefeed]] needs name and in")
     unknown = table.keys() - _TEXTS - {"in"}
@@ -117,4 +118,5 @@ def _of_table(table: Any, where: str, folder: Path, servers: str) -> Tracked:
         if name in of:
             of[name] = folder / of[name]
     of.setdefault("bootstrap_servers", servers or None)
+    of.setdefault("kafka_config", Path(config) if config else None)
     return Tracked(topics=topics, file=file and folder / file, **of).check()

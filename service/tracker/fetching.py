@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from schemas.errors import BridgeError
@@ -29,7 +31,14 @@ def place_of(text: str) -> tuple[str, int, int]:
     return found[1], int(found[2]), int(found[3])
 
 
-def fetch(servers: str, text: str, seconds: float = _SECONDS) -> Message:
+def fetching(servers: str, config: str) -> Callable[[str], Message] | None:
+    """`fetch` with the Kafka of the settings; None if they name none."""
+    if not servers and not config:
+        return None
+    return lambda text: fetch(servers, text, config=Path(config) if config else None)
+
+
+def fetch(servers: str, text: str, seconds: float = _SECONDS, config: Path | None = None) -> Message:
     """The message at `TOPIC@PARTITION:OFFSET`; blocks, about `seconds` at most. Raises NotFetched.
 
     No group is joined and no offset committed. An offset without a message (deleted, compacted, a transaction's
@@ -41,15 +50,19 @@ def fetch(servers: str, text: str, seconds: float = _SECONDS) -> Message:
     except ImportError:
         raise NotFetched("Kafka needs the package confluent-kafka, which is not installed here.") from None
     until = time.monotonic() + seconds
-    config: dict[str, Any] = {
-        **client_settings(servers, None), "group.id": "ticdc-bridge-explain", "enable.auto.commit": False,
+    try:
+        settings = client_settings(servers or None, config)
+    except BridgeError as error:
+        raise NotFetched(error.detail) from None
+    of: dict[str, Any] = {
+        **settings, "group.id": "ticdc-bridge-explain", "enable.auto.commit": False,
         "enable.auto.offset.store": False, "auto.offset.reset": "error", "allow.auto.create.topics": False,
         "queued.max.messages.kbytes": 1024, "log_level": 0,
     }  # fmt: skip
     where = TopicPartition(topic, partition, offset)
     consumer = None
     try:
-        consumer = Consumer(config)
+        consumer = Consumer(of)
         known = consumer.list_topics(topic, timeout=seconds).topics[topic]
         if known.error is not None:
             raise NotFetched(f"Topic {topic}: {known.error.str()}")
@@ -62,7 +75,7 @@ def fetch(servers: str, text: str, seconds: float = _SECONDS) -> Message:
         record = consumer.poll(max(until - time.monotonic(), 0.1))
     except (KafkaException, BridgeError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else error.detail
-        raise NotFetched(f"Kafka at {servers}: {said}") from error
+        raise NotFetched(f"Kafka at {settings['bootstrap.servers']}: {said}") from error
     finally:
         if consumer is not None:
             consumer.close()

@@ -142,7 +142,7 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
     if writing == "auto":
         writing = "text" if text[0] in "{[" else "hex" if _HEX.match(text) else "base64"
     if writing == "text":
-        return fields[name].encode()
+        return fields[name].replace("\r\n", "\n").encode()  # a form sends every end of a line as CR LF
     try:
         if writing == "hex":
             return bytes.fromhex(re.sub(r"^0x|[\s:]", "", text, flags=re.IGNORECASE))

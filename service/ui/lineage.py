@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import groupby
+from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
@@ -21,4 +22,15 @@ async def show(request: Request) -> Response:
     wanted = {name: request.query_params.get(name, "").strip() for name in _BY}
     query = {name: text for name, text in wanted.items() if text}
     rows = await Api(request).need("lineage", limit=_MOST + 1, **query)
-    return page("lineage.html", rows=rows[:_MOST], more=len(rows) > _MOST, wanted=wanted)
+    shown_rows = sorted(rows[:_MOST], key=_place)
+    topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
+    return page("lineage.html", topics=topics, shown=len(shown_rows), more=len(rows) > _MOST, wanted=wanted)
+
+
+def _topic(row: dict[str, Any]) -> str:
+    return str(row["topic"] or row["source"])
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """By topic and table, the newest version first."""
+    return _topic(row), row["db"], row["table"], -(row["table_version"] or 0), row["job"], row["to"]

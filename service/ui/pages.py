@@ -122,6 +122,11 @@ def part(request: Request, name: str) -> str:
     return unquote(request.path_params[name], errors="replace")
 
 
+def number_of(text: str) -> int | None:
+    """A number that somebody wrote, if it is one of at most ten digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+
+
 async def form(request: Request) -> dict[str, str]:
     """The fields of a form. Raises BadForm for what another site sent, and for what is too large."""
     if not _from_here(request):

@@ -6,8 +6,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui import explaining, lineage, subjects, tables
-from service.ui.pages import HOME, go, static
+from service.ui import changes, explaining, lineage, subjects, tables
+from service.ui.pages import HOME, go, page, static
 
 router = APIRouter(include_in_schema=False)
 
@@ -27,4 +27,22 @@ async def icon(request: Request) -> Response:
     return static("icon.svg", "image/svg+xml")
 
 
-ROUTERS: Final = (router, subjects.router, tables.router, tables.dry_run, explaining.router, lineage.router)
+nowhere = APIRouter(include_in_schema=False)
+
+
+@nowhere.api_route("/ui/{rest:path}", methods=["GET", "POST"])
+async def nothing_here(request: Request) -> Response:
+    return page("problem.html", 404, title="Not found", problem="There is no such page.")
+
+
+ROUTERS: Final = (
+    router,
+    subjects.router,
+    changes.router,
+    changes.server,
+    tables.router,
+    tables.dry_run,
+    explaining.router,
+    lineage.router,
+    nowhere,  # the last one: whatever the others are not
+)

@@ -1,4 +1,4 @@
-"""Pages about subjects: list and search, versions, differences, compatibility, mode, deleting."""
+"""Pages about subjects: list and search, one subject, its versions and their differences. Changes: changes.py."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from service.registry.compat import LEVELS
+from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
 from service.ui.ask import Api
-from service.ui.diff import side_by_side
-from service.ui.pages import BadForm, form, go, page, part, pretty, segment, shown
+from service.ui.diff import folded, side_by_side
+from service.ui.pages import BadForm, number_of, page, part, pretty, shown
 
 router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
 
 _PAGE: Final = 50
-_SCANNED: Final = 5000
-_SCAN_PAGE: Final = 500
-_MODES: Final = ("READWRITE", "READONLY", "IMPORT")
+_SCANNED: Final = 20_000
+_SCAN_PAGE: Final = 1000
 _ALL: Final = ":*:"
-_NO_SCHEMA: Final = "Invalid schema"
+_COMPARING: Final = anyio.CapacityLimiter(2)
+NOTHING_PASTED: Final = {"schema": "", "kind": "AVRO", "against": "", "references": ""}
 _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
 
 
@@ -49,7 +52,7 @@ class Listed:
 async def list_subjects(request: Request) -> Response:
     api, query = Api(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
-    start = int(query["from"]) if query.get("from", "").isdecimal() and len(query["from"]) < 10 else 0
+    start = number_of(query.get("from", "")) or 0
     names, note = await _found(api, text, by if by in _BY else "name", deleted)
     live = set(await api.need("subjects", subjectPrefix=_ALL)) if deleted else set(names)
     rows = [await _listed(api, name, name not in live) for name in names[start : start + _PAGE]]
@@ -69,28 +72,29 @@ async def list_subjects(request: Request) -> Response:
         later=urlencode({**values, "from": start + _PAGE}) if start + _PAGE < len(names) else "",
         level=(await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
         mode=(await api.get("mode")).value.get("mode", "not to be seen"),
+        levels=list(LEVELS),
+        modes=[one for one in MODES if one != FORWARD],
     )
 
 
 async def _found(api: Api, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
     """(subjects, what was not looked through)."""
     if text and by == "id":
-        return await _with_id(api, text), ""
+        return await _with_id(api, text, deleted), ""
     if text and by == "column":
         return await _with_column(api, text, deleted)
     names = await api.need("subjects", subjectPrefix=_ALL, deleted=deleted)
     return [name for name in names if text.casefold() in name.casefold()], ""
 
 
-async def _with_id(api: Api, text: str) -> list[str]:
-    if not text.isdecimal():
-        raise BadForm(f"A schema id is a number, not {text!r}.")
+async def _with_id(api: Api, text: str, deleted: bool) -> list[str]:
+    """Subjects of any context where a version has this id; an id of another context is another schema's."""
+    if number_of(text) is None:
+        raise BadForm(f"A schema id is a number, not {text[:100]!r}.")
     found: list[str] = []
-    for context in ["", *(await api.need("contexts"))]:
-        within = ("contexts", context) if context not in ("", ".") else ()
-        if context == ".":
-            continue
-        answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=True)
+    for context in dict.fromkeys([".", *(await api.need("contexts"))]):
+        within = ("contexts", context) if context != "." else ()
+        answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=deleted)
         found += [one["subject"] for one in answer.value] if answer.ok else []
     return sorted(set(found))
 
@@ -159,17 +163,20 @@ def _ranges(numbers: Iterable[int]) -> str:
 @router.get("/{subject}")
 @shown
 async def show(request: Request) -> Response:
-    return await _subject(request, part(request, "subject"))
+    return await subject_page(request, part(request, "subject"))
 
 
-async def _subject(request: Request, subject: str, **more: Any) -> Response:
+async def subject_page(request: Request, subject: str, **more: Any) -> Response:
+    """The page of a subject, its newest versions first. more: what else its template shows, and the status."""
     api = Api(request)
-    all_numbers = await api.need("subjects", subject, "versions", deleted=True)
+    numbers = list(reversed(await api.need("subjects", subject, "versions", deleted=True)))
     live = await api.get("subjects", subject, "versions")
+    start = min(number_of(request.query_params.get("from", "")) or 0, len(numbers) - 1)
     rows = []
-    for number in reversed(all_numbers):
+    for place, number in enumerate(numbers[start : start + _PAGE], start):
         one = await api.need("subjects", subject, "versions", str(number), deleted=True)
-        rows.append({**one, "deleted": not (live.ok and number in live.value)})
+        before = numbers[place + 1] if place + 1 < len(numbers) else None
+        rows.append({**one, "deleted": not (live.ok and number in live.value), "before": before})
     own = await api.get("config", subject)
     level = await api.get("config", subject, defaultToGlobal=True)
     own_mode, mode = await api.get("mode", subject), await api.get("mode", subject, defaultToGlobal=True)
@@ -180,6 +187,9 @@ async def _subject(request: Request, subject: str, **more: Any) -> Response:
             "subject": subject,
             "context": context_of(subject),
             "rows": rows,
+            "total": len(numbers),
+            "start": start,
+            "older": start + _PAGE if start + _PAGE < len(numbers) else None,
             "live": live.value if live.ok else [],
             "level": level.value.get("compatibilityLevel", "") if level.ok else "",
             "own_level": own.ok and "compatibilityLevel" in own.value,
@@ -187,8 +197,8 @@ async def _subject(request: Request, subject: str, **more: Any) -> Response:
             "mode": mode.value.get("mode", "") if mode.ok else "",
             "own_mode": own_mode.ok,
             "levels": list(LEVELS),
-            "modes": _MODES,
-            "pasted": "",
+            "modes": [one for one in MODES if one != FORWARD],
+            "pasted": NOTHING_PASTED,
             "checked": None,
             **more,
         },
@@ -203,10 +213,13 @@ async def show_version(request: Request) -> Response:
     using = await api.get("subjects", found["subject"], "versions", str(found["version"]), "referencedby")
     context = context_of(found["subject"])
     shared = await api.get("schemas", "ids", str(found["id"]), "versions", subject=prefix_of(context), deleted=True)
+    numbers = await api.get("subjects", found["subject"], "versions", deleted=True)
+    before = [one for one in numbers.value if one < found["version"]] if numbers.ok else []
     kind = found.get("schemaType", "AVRO")
     return page(
         "version.html",
         found=found,
+        before=before[-1] if before else None,
         kind=kind,
         fields=_fields(found["schema"]) if kind == "AVRO" else [],
         using=using.value if using.ok else [],
@@ -257,101 +270,15 @@ async def diff(request: Request) -> Response:
         pretty((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
         for number in (left, right)
     ]
-    try:
-        rows = side_by_side(*texts)
-    except ValueError as error:
-        raise BadForm(f"The versions can't be compared here: {error}") from None
+    whole = request.query_params.get("whole") == "1"
+    rows = await anyio.to_thread.run_sync(side_by_side, texts[0], texts[1], limiter=_COMPARING)
     return page(
         "diff.html",
         subject=subject,
         numbers=[str(number) for number in numbers],
         left=left,
         right=right,
-        rows=rows,
+        whole=whole,
+        rows=rows if whole else folded(rows),
         changed=sum(row.kind != "same" for row in rows),
     )
-
-
-@router.post("/{subject}/check")
-@shown
-async def check(request: Request) -> Response:
-    api, subject, fields = Api(request), part(request, "subject"), await form(request)
-    body = {"schema": fields.get("schema", ""), "schemaType": fields.get("kind", "AVRO")}
-    against = fields.get("against", "")
-    where = ("latest",) if against == "latest" else (against,) if against.isdecimal() else ()
-    answer = await api.send(
-        "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
-    )
-    checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
-    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
-        checked = {**checked, "is_compatible": None}
-    return await _subject(request, subject, pasted=fields.get("schema", ""), checked=checked)
-
-
-@router.post("/{subject}/compatibility")
-@shown
-async def change_level(request: Request) -> Response:
-    subject, fields = part(request, "subject"), await form(request)
-    level = fields.get("level", "")
-    if level:
-        return await _changed(request, subject, "PUT", ("config", subject), {"compatibility": level})
-    return await _changed(request, subject, "DELETE", ("config", subject))
-
-
-@router.post("/{subject}/mode")
-@shown
-async def change_mode(request: Request) -> Response:
-    subject, fields = part(request, "subject"), await form(request)
-    mode = fields.get("mode", "")
-    if mode:
-        return await _changed(request, subject, "PUT", ("mode", subject), {"mode": mode})
-    return await _changed(request, subject, "DELETE", ("mode", subject))
-
-
-async def _changed(
-    request: Request, subject: str, method: str, path: tuple[str, ...], body: dict[str, Any] | None = None
-) -> Response:
-    answer = await Api(request).send(method, *path, body=body)
-    if not answer.ok:
-        return await _subject(request, subject, status=answer.status, said=answer.problem)
-    return go(f"/ui/subjects/{segment(subject)}")
-
-
-@router.get("/{subject}/delete")
-@shown
-async def ask_to_delete(request: Request) -> Response:
-    return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
-
-
-async def _confirm(request: Request, subject: str, version: str, said: str = "", status: int = 200) -> Response:
-    api = Api(request)
-    numbers = await api.need("subjects", subject, "versions", deleted=True)
-    live = await api.get("subjects", subject, "versions")
-    there = live.value if live.ok else []
-    permanent = (int(version) not in there) if version.isdecimal() else not there
-    return page(
-        "delete.html",
-        status,
-        subject=subject,
-        version=version,
-        numbers=[int(version)] if version.isdecimal() else numbers,
-        permanent=permanent,
-        said=said,
-    )
-
-
-@router.post("/{subject}/delete")
-@shown
-async def delete(request: Request) -> Response:
-    api, subject, fields = Api(request), part(request, "subject"), await form(request)
-    version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
-    if fields.get("name") != subject:
-        return await _confirm(
-            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
-        )
-    path = ("subjects", subject, *(("versions", version) if version else ()))
-    answer = await api.send("DELETE", *path, query={"permanent": permanent})
-    if not answer.ok:
-        return await _confirm(request, subject, version, answer.problem, answer.status)
-    left = await api.get("subjects", subject, "versions", deleted=True)
-    return go(f"/ui/subjects/{segment(subject)}" if left.ok else "/ui/subjects")

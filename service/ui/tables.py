@@ -8,13 +8,15 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from service.ui.ask import Answer, Api
-from service.ui.pages import form, go, page, part, segment, shown
+from service.ui.changed import Look, changes, look
+from service.ui.pages import form, go, number_of, page, part, segment, shown
 
 router = APIRouter(prefix="/ui/tables", include_in_schema=False)
 dry_run = APIRouter(prefix="/ui/dry-run", include_in_schema=False)
 
 _PAGE: Final = 50
-_NONE_YET: Final = 404
+_PICKS: Final = 100
+_EVERY: Final = 10_000
 
 
 @router.get("")
@@ -23,7 +25,7 @@ async def list_tables(request: Request) -> Response:
     api, query = Api(request), request.query_params
     feeds = await api.need("history", "changefeeds")
     chosen = query.get("changefeed") or (feeds[0]["changefeed"] if feeds else "")
-    start, text = _number(query.get("from", "")), query.get("q", "").strip()
+    start, text = number_of(query.get("from", "")) or 0, query.get("q", "").strip()
     found: dict[str, Any] = {"tables": [], "next_offset": None}
     drift: dict[str, Any] = {"drift": []}
     if chosen:
@@ -44,22 +46,21 @@ async def list_tables(request: Request) -> Response:
     )
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
-
-
 @router.get("/{db}/{table}")
 @shown
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""
     api, db, table = Api(request), part(request, "db"), part(request, "table")
-    feed, start = request.query_params.get("changefeed") or None, _number(request.query_params.get("from", ""))
-    found = await api.need("history", db, table, "versions", changefeed=feed, limit=10_000)
+    feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
+    if feed is None and (response := await _which(api, db, table)) is not None:
+        return response
+    found = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
     newest_first = list(reversed(found["versions"]))
-    rows, before = [], None
+    rows: list[dict[str, Any]] = []
+    before: Look | None = None
     for one in reversed(newest_first[start : start + _PAGE + 1]):
-        now = await _columns(api, db, table, one["commit_ts"], feed)
-        rows.append({**one, "changes": _changes(before, now)})
+        now = await _look(api, db, table, one["commit_ts"], feed)
+        rows.append({**one, "changes": changes(before, now)})
         before = now
     rows = rows[-_PAGE:] if len(rows) > _PAGE else rows
     drift = await api.need("history", "drift", changefeed=found["changefeed"], registry=False, limit=1000)
@@ -73,33 +74,26 @@ async def show(request: Request) -> Response:
         total=len(newest_first),
         start=start,
         later=start + _PAGE if start + _PAGE < len(newest_first) else None,
+        picks=newest_first[:_PICKS],
         drift=[one for one in drift["drift"] if (one["db"], one["table"]) == (db, table)],
     )
 
 
-async def _columns(api: Api, db: str, table: str, commit_ts: int, feed: str | None) -> dict[str, str] | None:
-    """The columns just after a DDL, each in a line of text; None where nothing is known."""
-    answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
-    if not answer.ok or not answer.value.get("table"):
+async def _which(api: Api, db: str, table: str) -> Response | None:
+    """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice."""
+    feeds = [one["changefeed"] for one in await api.need("history", "changefeeds")]
+    if len(feeds) < 2:
         return None
-    return {one["name"]: _column(one) for one in answer.value["table"]["columns"]}
+    known = [feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).ok]
+    if len(known) == 1:
+        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(known[0])}")
+    return page("which.html", db=db, table=table, feeds=known) if known else None
 
 
-def _column(one: dict[str, Any]) -> str:
-    words = [one["type"], "NULL" if one["nullable"] else "NOT NULL"]
-    if one["default"] is not None:
-        words.append(f"DEFAULT {one['default']}")
-    return " ".join(map(str, words))
-
-
-def _changes(before: dict[str, str] | None, now: dict[str, str] | None) -> list[tuple[str, str]]:
-    """(kind, text) of each column that is new, gone or another; nothing for the first version that is known."""
-    if before is None or now is None:
-        return []
-    gone = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
-    new = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
-    changed = [("changed", f"{name}: {before[name]} → {t}") for name, t in now.items() if before.get(name, t) != t]
-    return [*gone, *new, *changed]
+async def _look(api: Api, db: str, table: str, commit_ts: int, feed: str | None) -> Look | None:
+    """The table just after a DDL; None where nothing is known."""
+    answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
+    return look(answer.value) if answer.ok else None
 
 
 @router.get("/{db}/{table}/at")
@@ -113,6 +107,9 @@ async def at(request: Request) -> Response:
         return go(f"/ui/tables/{segment(db)}/{segment(table)}")
     inclusive = query.get("inclusive") == "1"
     answer = await api.get("history", db, table, "at", when, inclusive=inclusive, changefeed=feed)
+    earlier = answer  # at its own commit_ts a version is not there yet, but the one before it
+    if answer.ok:
+        earlier = await api.get("history", db, table, "at", str(answer.value["commit_ts"]), changefeed=feed)
     return page(
         "at.html",
         answer.status if not answer.ok else 200,
@@ -122,6 +119,7 @@ async def at(request: Request) -> Response:
         inclusive=inclusive,
         feed=feed or "",
         found=answer.value if answer.ok else None,
+        earlier=earlier.ok,
         said="" if answer.ok else answer.problem,
     )
 

@@ -20,6 +20,7 @@ PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_FILE: Final = re.compile(r"[\w./*]+\.py")
 _HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 _NOT_A_WORD: Final = re.compile(r"[^\w\- ]")
 
@@ -48,6 +49,16 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = (page.parent / unquote(name)).resolve() if name else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
             lost.append(link)
+    assert not lost
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_in_sentences_are_there(page: Path) -> None:
+    """The name of a file, or the end of its path; `*` stands for any."""
+    folders = ("schemas", "service", "spark_jobs", "tests", "benchmarks", "scripts")
+    files = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    named = [code for code in _CODE.findall(prose(page)) if _FILE.fullmatch(code)]
+    lost = [code for code in named if not any(path.match(code) for path in files)]
     assert not lost
 
 

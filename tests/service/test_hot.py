@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
+from service.api.digests import Digests
 from service.api.hot import Answers, Hot, Kept, Key
 from service.api.metrics import Tally
 from service.app import create_app, create_served
@@ -125,7 +126,9 @@ def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
 @contextmanager
 def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
     """The app with and without the hot path, each with a store of its own."""
-    hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
+    served = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
+    assert isinstance(served, Digests)
+    hot = served.app
     app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
     assert isinstance(hot, Hot)
     try:

@@ -72,11 +72,14 @@ def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) ->
 
 @pytest.mark.skipif(not SOAK, reason="the service is back only after up to half a minute; make soak")
 def test_garbled(postgres: Postgres) -> None:
-    """What was answered with 200 is there as it was sent, whatever else was answered; then the service recovers."""
+    """Nothing but TLS tells a garbled byte from a right one: it damages one write at most; the service recovers."""
     told, trouble = Told(), Trouble(garble=0.004)
     with troubled(postgres, trouble, 1.0) as (bad, direct):
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
+            answers = list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
         assert trouble.counts["garble"] > 0
         assert len(told.ids) > 0
-        told.check(direct)
+        assert {one.status for one in answers} <= {200, 422, 500}
+        wrong = told.wrong(direct)
+        print(f"{trouble.counts['garble']} bytes garbled, {wrong} of {len(told.ids)} acknowledged writes are others")
+        assert wrong <= trouble.counts["garble"]

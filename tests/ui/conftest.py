@@ -47,10 +47,18 @@ DDL = (
 
 
 def tell(client: Client) -> None:
-    """The history of a table that is renamed, and of one with a hostile name; rows are of milliseconds since 1970."""
+    """The history of a table that is renamed, and of one with a hostile name (times are milliseconds since 1970).
+
+    Also jobs with their lineage. The shop's subject of `orders` has a schema that this table never had.
+    """
     for milliseconds, query in DDL:
         body = {"commit_ts": milliseconds << 18, "db": "shop", "query": query}
         assert client.send("POST", "/history/ddl", body).status == 200
+    table = {"topic": "tidb_shop_orders", "db": "shop", "table": "orders", "table_version": 200 << 18, "schema_id": 4}
+    for job in ("shop-to-lake", EVIL):
+        head = {"job": job, "command": "decode", "from": "avro", "to": "delta", "source": "kafka", "target": "lake"}
+        answer = client.send("POST", "/lineage", {**head, "tables": [{**table, "rows": 1234}]})
+        assert answer.status == 200
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ DDL: Final = (
     (76, "ALTER TABLE bills ADD COLUMN paid TINYINT NULL, ADD COLUMN due DATE NULL"),
     (217, "ALTER TABLE bills ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'"),
 )
+JOBS: Final = (("bills-to-lake", "merge", "delta", "delta:/lake/bills"),
+               ("bills-to-debezium", "transcode", "debezium", "kafka:shop_bills_debezium"))  # fmt: skip
 
 
 def fill(client: Client) -> None:
@@ -36,9 +38,16 @@ def fill(client: Client) -> None:
         assert client.send("POST", "/history/ddl", body).status == 200
         table = client.get(f"/history/shop/bills/at/{commit_ts}?inclusive=true").json
         mode = next(one for one in table["avro"] if one["decimal"] == "string" and one["extension"])
+        ids = []
         for side in ("key", "value"):
             answer = client.send("POST", f"/subjects/tidb_shop_bills-{side}/versions", {"schema": mode[side]})
             assert answer.status == 200
+            ids.append(answer.json["id"])
+        for job, command, to, target in JOBS:
+            told = {"topic": "tidb_shop_bills", "db": "shop", "table": "bills", "table_version": commit_ts,
+                    "schema_id": ids[1], "rows": 1000 + hours * 731}  # fmt: skip
+            head = {"job": job, "command": command, "from": "avro", "to": to, "source": "kafka", "target": target}
+            assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
 
 
 def subjects(page: Page) -> None:
@@ -56,6 +65,14 @@ def dry_run(page: Page) -> None:
     page.get_by_role("status").wait_for()
 
 
+def lineage(page: Page) -> None:
+    page.goto("/ui/lineage")
+
+
+def diff(page: Page) -> None:
+    page.goto("/ui/subjects/tidb_shop_customers-value/diff")
+
+
 def explain(page: Page) -> None:
     lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
     sent = ((json.loads(line)["key_b64"], json.loads(line)["value_b64"] or "") for line in lines)
@@ -71,9 +88,11 @@ def explain(page: Page) -> None:
 
 
 PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] = (
-    ("subjects", subjects, 1600, 560, "light"),
-    ("table", table, 1600, 780, "light"),
-    ("dry-run", dry_run, 1600, 700, "light"),
+    ("subjects", subjects, 1600, 620, "light"),
+    ("table", table, 1600, 860, "light"),
+    ("dry-run", dry_run, 1600, 1000, "light"),
+    ("diff", diff, 1600, 700, "dark"),
+    ("lineage", lineage, 1600, 660, "light"),
     ("explain", explain, 380, 800, "dark"),
 )
 

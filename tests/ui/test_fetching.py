@@ -80,6 +80,22 @@ def test_only_when_configured() -> None:
     assert 'name="place"' not in page
 
 
+def test_settings_of_the_client(kafka: Kafka, topic: str, tmp_path: Path) -> None:
+    """A properties file alone names the broker; a file that is not there is said to be missing."""
+    file = tmp_path / "client.properties"
+    file.write_text(f"# ours\nbootstrap.servers={kafka.bootstrap_servers}\nclient.id=page\ngroup.id=ignored\n")
+    with running_service(kafka_config=str(file)) as url:
+        status, page = explained(url, f"{topic}@1:1")
+        assert status == 200
+        assert "CREATE TABLE `d`.`t1` (`a` INT)" in page
+        file.write_text(f"bootstrap.servers={kafka.bootstrap_servers}\nno.such.setting=1\n")
+        status, page = explained(url, f"{topic}@1:1")
+        assert status == 400
+        assert "no.such.setting" in page
+        file.unlink()
+        assert explained(url, f"{topic}@1:1")[0] == 400
+
+
 def test_no_broker() -> None:
     with pytest.raises(NotFetched, match=r"Kafka at 127\.0\.0\.1:1: "):
         fetch("127.0.0.1:1", "t@0:0", seconds=0.5)

@@ -5,6 +5,7 @@ BRIDGE_SCREENSHOTS=FOLDER keeps the pictures.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.service.support import Client
 from tests.ui.conftest import EVIL, ROOT, part
+from tests.ui.pictures import explain
 
 PAGES = {
     "subjects": "/ui/subjects",
@@ -27,6 +29,8 @@ PAGES = {
     "table": "/ui/tables/shop/orders",
     "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
     "dry-run": "/ui/dry-run",
+    "lineage": "/ui/lineage",
+    "nothing": "/ui/subjects/nope",
 }
 CONTRAST = 4.5
 
@@ -43,6 +47,30 @@ def test_nothing_runs_off_the_side(browser: Browser, served: Client, width: int,
             assert not unnamed(page), name
             if folder := os.environ.get("BRIDGE_SCREENSHOTS"):
                 page.screenshot(path=str(Path(folder) / f"{name}-{width}-{scheme}.png"), full_page=width == 1600)
+        for fill_in in (explained, judged, checked):
+            fill_in(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, fill_in.__name__
+            assert not unnamed(page), fill_in.__name__
+
+
+def explained(page: Page) -> None:
+    explain(page)
+    page.get_by_role("heading", name="In other formats").wait_for()
+
+
+def judged(page: Page) -> None:
+    page.goto("/ui/dry-run?db=shop")
+    page.get_by_label("DDL", exact=True).fill(f"ALTER TABLE bills ADD COLUMN {'x' * 64} INT NOT NULL")
+    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("status").wait_for()
+
+
+def checked(page: Page) -> None:
+    page.goto("/ui/subjects/tidb_shop_customers-value")
+    page.get_by_label("Schema", exact=True).fill(json.dumps({"type": "enum", "name": "x" * 200, "symbols": ["A"]}))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("status").wait_for()
+    page.get_by_text("What it was compared with").click()
 
 
 def unnamed(page: Page) -> list[str]:
@@ -61,7 +89,8 @@ def test_text_stands_out() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     pairs = [("text", "back"), ("quiet", "back"), ("quiet", "soft"), ("link", "back"), ("link", "soft"),
              ("good", "good-back"), ("bad", "bad-back"), ("text", "changed"), ("text", "bad-back"),
-             ("text", "good-back"), ("bad", "back"), ("bad", "soft")]  # fmt: skip
+             ("text", "good-back"), ("bad", "back"), ("bad", "soft"), ("good", "back"), ("text", "mark"),
+             ("quiet", "bad-back"), ("on-accent", "accent"), ("text", "soft")]  # fmt: skip
     for theme in (light, dark):
         colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme))
         for front, back in pairs:

@@ -74,6 +74,7 @@ def test_a_flag_without_value() -> None:
 def test_what_serve_is_given(tmp_path: Path) -> None:
     assert tracked("") == []
     assert tracked("kafka:a,b", "h:1") == [Tracked("default", ("a", "b"), bootstrap_servers="h:1")]
+    assert tracked("kafka:a", "", "c.properties") == [Tracked("default", ("a",), kafka_config=Path("c.properties"))]
     assert tracked("shop=kafka:a") == [Tracked("shop", ("a",))]
     config = tmp_path / "t.toml"
     config.write_text(
