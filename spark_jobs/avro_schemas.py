@@ -63,7 +63,8 @@ def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions
             if named is not None:
                 unreadable.append((entry, error))
             continue  # what is no record: the codec says so of each message
-        ours.append(WriterSchema(entry, record))
+        if record.columns:  # no table is without: it says nothing of this one's
+            ours.append(WriterSchema(entry, record))
     newest = {w.entry.subject: w.entry.id for w in sorted(ours, key=lambda w: w.entry.version)}
     ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
     keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))

@@ -25,16 +25,22 @@ def metric(name: str, table: TableId) -> str:
 
 
 def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFrame:
-    """Without the rows that stand for a message without an event.
+    """Without the rows that stand for a message without an event, which are counted (`skipped_told`)."""
+    told, skipped = skipped_told(events, kind, name)
+    return told.where(~skipped)
 
-    They are counted: metric `ticdc_bridge_tombstones`, with `name` or a number of its own, has `rows` (tombstones) and
+
+def skipped_told(events: DataFrame, kind: Column, name: str = "") -> tuple[DataFrame, Column]:
+    """(the events, which of their rows stand for a message without an event).
+
+    These are counted: metric `ticdc_bridge_tombstones`, with `name` or a number of its own, has `rows` (tombstones) and
     `empty` (messages that hold nothing).
     """
     from pyspark.sql import functions as F
 
     counts = [F.count(F.when(kind == one, 1)).alias(of) for one, of in zip(SKIPPED, ("rows", "empty"), strict=True)]
     told = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
-    return told.where(~F.coalesce(kind.isin(*SKIPPED), F.lit(False)))
+    return told, F.coalesce(kind.isin(*SKIPPED), F.lit(False))
 
 
 def without_unwritten(messages: DataFrame) -> DataFrame:

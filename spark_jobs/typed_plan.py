@@ -13,7 +13,7 @@ from spark_jobs.codec import Side
 from spark_jobs.columns import arrow_schema, tidb_row
 from spark_jobs.fitted import Fitted
 from spark_jobs.history_tables import HistoryTables
-from spark_jobs.plans import metric, without_skipped
+from spark_jobs.plans import metric, skipped_told
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.typed_view import typed_view
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
@@ -92,9 +92,12 @@ def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataF
     odd = F.col("odd")
     named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
+    theirs = ~ours
     if "schema_id" not in found.columns:  # each of Avro's messages has an event, or is an error
-        found = without_skipped(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
-    return found.observe(metric(others, id_), F.count(F.when(~ours, 1)).alias("rows")).where(ours)
+        # Both are counted before either is left out: between two counts, rows would be copied once more.
+        found, skipped = skipped_told(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
+        ours, theirs = ours & ~skipped, theirs & ~skipped
+    return found.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
 
 
 def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
