@@ -209,4 +209,7 @@ def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
 
 def compact(value: Any) -> str:
     """Compact JSON, UTF-8 as it is."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode(value)
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps makes one for each call

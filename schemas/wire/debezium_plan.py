@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from schemas.errors import WireError
@@ -145,12 +146,17 @@ def _pieces(value: Any) -> Iterator[str | Slot]:
     elif isinstance(value, Mapping):
         lead = "{"
         for name, inner in value.items():
-            yield f"{lead}{publish.compact(name)}:"
+            yield f"{lead}{_text(name)}:"
             yield from _pieces(inner)
             lead = ","
         yield "}" if value else "{}"
     else:
-        yield publish.compact(value)
+        yield _text(value) if isinstance(value, str) else publish.compact(value)
+
+
+@lru_cache(4096)
+def _text(text: str) -> str:
+    return publish.compact(text)
 
 
 def _merged(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
