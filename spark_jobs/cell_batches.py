@@ -115,10 +115,7 @@ class Transcoder:
 
     @cached_property
     def _reader(self) -> CellReader:
-        # What an Avro message has beside its row is of account to Avro's own encoder only.
-        more = {"bare": True} if self._read.format == "avro" and self._write.format != "avro" else {}
-        reader: CellReader = _made(READERS[self._read.format], self._read, **more)
-        return reader
+        return reader_of(self._read, bare=self._write.format != "avro")
 
     @cached_property
     def _writer(self) -> CellWriter:
@@ -141,9 +138,8 @@ class Transcoder:
             yield batch, None, np.arange(batch.num_rows)
             return
         batch = messages_of_lines(batch)
-        topics = _topics(batch.column("topic"))
-        rows, left = self._reader.read(_binaries(batch.column("key")), _binaries(batch.column("value")), topics)
-        stamps, odd = _milliseconds(batch.column("timestamp"))
+        rows, left, topics = read(self._reader, batch)
+        stamps, odd = milliseconds(batch.column("timestamp"))
         to = self._bound_for(rows, topics)
         written = self._writer.write(rows, to, stamps[rows.message])
         if max(_size(written.keys), _size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
@@ -151,9 +147,7 @@ class Transcoder:
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
-        slow = np.ones(batch.num_rows, bool)
-        slow[rows.message] = False
-        slow[left] = True
+        slow = unread(batch, rows, left)
         slow[rows.message[written.left | self._refused(rows)]] = True
         slow |= odd
         kept = ~slow[rows.message]
@@ -183,8 +177,7 @@ class RowFinder:
 
     @cached_property
     def _reader(self) -> CellReader:
-        reader: CellReader = _made(READERS[self._read.format], self._read)
-        return reader
+        return reader_of(self._read)
 
     def others(self, batch: Any) -> Any:
         """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
@@ -192,15 +185,11 @@ class RowFinder:
         if not known or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
             return batch
         batch = messages_of_lines(batch)
-        keys, values = _binaries(batch.column("key")), _binaries(batch.column("value"))
         try:
-            rows, left = self._reader.read(keys, values, _topics(batch.column("topic")))
+            rows, left, _ = read(self._reader, batch)
         except SetupError:
             return batch  # definitions are away: whoever needs a message's table says so
-        other = np.ones(batch.num_rows, bool)
-        other[rows.message] = False
-        other[left] = True
-        return batch.filter(pa.array(other))
+        return batch.filter(pa.array(unread(batch, rows, left)))
 
 
 Slow = Callable[[dict[str, Any]], Iterable[dict[str, Any]]]
@@ -229,6 +218,28 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
+def reader_of(side: Side, bare: bool = False) -> CellReader:
+    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only."""
+    more = {"bare": True} if bare and side.format == "avro" else {}
+    reader: CellReader = _made(READERS[side.format], side, **more)
+    return reader
+
+
+def read(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:
+    """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
+    topics = _topics(batch.column("topic"))
+    rows, left = reader.read(_binaries(batch.column("key")), _binaries(batch.column("value")), topics)
+    return rows, left, topics
+
+
+def unread(batch: Any, rows: CellRows, left: Any) -> Any:
+    """Which of a batch's messages (bool) are not surely rows and nothing else."""
+    other = np.ones(batch.num_rows, bool)
+    other[rows.message] = False
+    other[left] = True
+    return other
+
+
 def _binaries(column: Any) -> Binaries:
     if column.type != pa.binary():
         column = column.cast(pa.binary())
@@ -248,7 +259,7 @@ def _topics(column: Any) -> Topics:
     return Topics(coded.dictionary.to_pylist(), frozen(np.asarray(coded.indices).astype(np.int64)))
 
 
-def _milliseconds(column: Any) -> tuple[Any, Any]:
+def milliseconds(column: Any) -> tuple[Any, Any]:
     """(Kafka's timestamps in ms, -1: none; which of them have a fraction of one, or are none but not NULL)."""
     whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     micros = np.asarray(whole.fill_null(-1000) if whole.null_count else whole)
@@ -263,17 +274,17 @@ def _size(binaries: Binaries) -> int:
     return int(binaries.offsets[-1]) if len(binaries.offsets) else 0
 
 
-def _array(binaries: Binaries) -> Any:
-    """Byte strings as an Arrow array, without a copy of the bytes."""
+def array(binaries: Binaries, kind: Any) -> Any:
+    """Byte strings as an Arrow array, binary or string, without a copy of the bytes."""
     valid = np.asarray(binaries.valid)
     validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     offsets = pa.py_buffer(np.ascontiguousarray(binaries.offsets, dtype=np.int32))
     data = pa.py_buffer(np.ascontiguousarray(binaries.data))
-    return pa.Array.from_buffers(pa.binary(), len(valid), [validity, offsets, data])
+    return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
 
 
 def _fast(rows: CellRows, written: Written, kept: Any, to: Topics) -> Fast:
-    keys, values = _array(written.keys), _array(written.values)
+    keys, values = array(written.keys, pa.binary()), array(written.values, pa.binary())
     message, of = np.asarray(rows.message), np.asarray(to.of)
     if not kept.all():
         which = np.flatnonzero(kept)

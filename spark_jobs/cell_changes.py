@@ -56,9 +56,7 @@ class ChangeReader:
 
     @cached_property
     def _reader(self) -> CellReader:
-        more = {"bare": True} if self._side.format == "avro" else {}  # CHANGES says nothing beside the row
-        reader: CellReader = cells._made(cells.READERS[self._side.format], self._side, **more)
-        return reader
+        return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
 
     def one(self, message: Message) -> Result:
         """A message by the plain codec."""
@@ -75,9 +73,7 @@ class ChangeReader:
             yield batch, None, np.arange(batch.num_rows)
             return
         batch = messages_of_lines(batch)
-        topics = cells._topics(batch.column("topic"))
-        keys, values = cells._binaries(batch.column("key")), cells._binaries(batch.column("value"))
-        rows, left = self._reader.read(keys, values, topics)
+        rows, left, topics = cells.read(self._reader, batch)
         try:
             texts = _texts(rows)
         except ValueError:  # too much for one array, or a cell that the kernel has no text for
@@ -88,11 +84,9 @@ class ChangeReader:
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
-        slow = np.ones(batch.num_rows, bool)
-        slow[rows.message] = False
-        slow[left] = True
+        slow = cells.unread(batch, rows, left)
         slow[rows.message[_several_flags(rows)]] = True
-        slow |= cells._milliseconds(batch.column("timestamp"))[1]
+        slow |= cells.milliseconds(batch.column("timestamp"))[1]
         kept = ~slow[rows.message]
         if summary is not None:
             cells.count(rows, {}, kept, topics, summary)
@@ -105,11 +99,7 @@ def _texts(rows: CellRows) -> Any:
     found = plain_texts(rows)
     if len(found.data) > _MOST_BYTES:
         raise ValueError("too many texts for one batch")
-    valid = np.asarray(found.valid)
-    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    offsets = pa.py_buffer(np.ascontiguousarray(found.offsets, np.int32))
-    data = pa.py_buffer(np.ascontiguousarray(found.data))
-    return pa.Array.from_buffers(pa.string(), len(valid), [validity, offsets, data])
+    return cells.array(found, pa.string())
 
 
 def _several_flags(rows: CellRows) -> Any:

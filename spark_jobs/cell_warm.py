@@ -62,9 +62,7 @@ def warm_changes(read: str) -> bool:
     if not (COMPILED and read in cells.READERS):
         return False
     reading, batch = _sample(read)
-    keys, values = (cells._binaries(batch.column(name)) for name in ("key", "value"))
-    more = {"bare": True} if read == "avro" else {}
-    rows, _ = cells._made(cells.READERS[read], reading, **more).read(keys, values, cells._topics(batch.column("topic")))
+    rows, _, _ = cells.read(cells.reader_of(reading, bare=True), batch)
     plain_texts(rows)
     return True
 

@@ -9,14 +9,14 @@ import pyarrow
 from schemas.errors import WireError
 from schemas.event import Message
 from spark_jobs.messages import parse_line
+from spark_jobs.packed import HEADERS
 
 pa: Any = pyarrow  # the stubs know less than the library
 
 _STAMP = pa.timestamp("us", "UTC")
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _COLUMNS = {
     "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
-    "timestamp": _STAMP, "headers": _HEADERS, "line": pa.binary(),
+    "timestamp": _STAMP, "headers": HEADERS, "line": pa.binary(),
 }  # fmt: skip
 _MOST_MS = 1 << 53  # a timestamp in microseconds is an int64
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # the stubs know less than the library
 
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS = pa.list_(_HEADER)
 Run = Callable[[Iterable[Any]], Iterator[Any]]
 
 
@@ -60,7 +61,7 @@ def unpacked(batch: Any) -> Any:
     if packed.null_count == len(packed):
         return batch.set_column(place, "headers", _none(len(packed)))
     lists = [[] if text is None else list(map(_header, json.loads(text))) for text in packed.to_pylist()]
-    return batch.set_column(place, "headers", pa.array(lists, pa.list_(_HEADER)))
+    return batch.set_column(place, "headers", pa.array(lists, HEADERS))
 
 
 def _none(count: int) -> Any:

@@ -36,21 +36,11 @@ class DecodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        from spark_jobs.cell_batches import in_order
         from spark_jobs.cell_changes import ChangeReader
 
-        reader = ChangeReader(self.side, self.schema)
-
-        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            message = message_of_row(found)
-            return _all_rows(reader.one(message), message)
-
-        for batch in batches:
-            for part, fast, rest in reader.parts(batch):
-                if fast is None:
-                    yield in_order(part, rest, self.schema, slow)
-                else:
-                    yield in_order(part, rest, self.schema, slow, fast.rows, fast.origin)
+        return _through(
+            ChangeReader(self.side, self.schema), batches, self.schema, _all_rows, lambda fast, _: fast.rows
+        )
 
 
 def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
@@ -70,22 +60,30 @@ class TranscodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        from spark_jobs.cell_batches import Transcoder, in_order
+        from spark_jobs.cell_batches import Transcoder
+
+        def made(fast: Any, part: Any) -> Any:
+            none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
+            return fast.carried(part, self.schema, **none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
+        return _through(transcoder, batches, self.schema, message_rows, made)
 
-        def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            message = message_of_row(found)
-            return message_rows(transcoder.one(message), message)
 
-        for batch in batches:
-            for part, fast, rest in transcoder.parts(batch):
-                if fast is None:
-                    yield in_order(part, rest, self.schema, slow)
-                    continue
-                none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
-                made = fast.carried(part, self.schema, **none)
-                yield in_order(part, rest, self.schema, slow, made, fast.origin)
+def _through(
+    codecs: Any, batches: Batches, schema: Any, rows: Callable[[Result, Message], Iterator[dict[str, Any]]],
+    made: Callable[[Any, Any], Any],
+) -> Iterator[Any]:  # fmt: skip
+    """Batches through a task's codecs: what the kernels took (`made` of a part) and the rows of the rest, in order."""
+    from spark_jobs.cell_batches import in_order
+
+    def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        message = message_of_row(found)
+        return rows(codecs.one(message), message)
+
+    for batch in batches:
+        for part, fast, rest in codecs.parts(batch):
+            yield in_order(part, rest, schema, slow, None if fast is None else made(fast, part), fast and fast.origin)
 
 
 def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
