@@ -22,6 +22,7 @@ from schemas.codec.typed import frozen
 from schemas.errors import SetupError
 from schemas.event import Message
 from spark_jobs.codec import Result, Side, topic_of_table, transcode_one
+from spark_jobs.kept import kept
 from spark_jobs.line_batches import messages_of_lines
 from spark_jobs.summary import Summary
 
@@ -41,6 +42,9 @@ WRITERS: Mapping[str, str] = {
     "debezium": "schemas.wire.debezium_cells:DebeziumCellWriter",
 }
 """Formats that are written from cells, a message a row."""
+
+_BY_OPTIONS = frozenset(["debezium"])
+"""Writers that nothing but their options and the rows is of account to."""
 
 FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
@@ -119,8 +123,10 @@ class Transcoder:
 
     @cached_property
     def _writer(self) -> CellWriter:
-        writer: CellWriter = _made(WRITERS[self._write.format], self._write)
-        return writer
+        side = self._write
+        if side.format in _BY_OPTIONS:
+            return kept((WRITERS[side.format], side.options), lambda: _writer_of(side))
+        return _writer_of(side)
 
     def one(self, message: Message) -> Result:
         """A message by the plain codec."""
@@ -220,9 +226,19 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
 # ---------------------------------------------------------------------------------------------- into kernels
 def reader_of(side: Side, bare: bool = False) -> CellReader:
     """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only."""
-    more = {"bare": True} if bare and side.format == "avro" else {}
+    more: dict[str, Any] = {}
+    if side.format == "avro":
+        from schemas.wire.avro_cells import Compiled
+
+        zone = side.options.time_zone
+        more = {"bare": bare, "compiled": kept((Compiled, zone), lambda: Compiled(zone))}
     reader: CellReader = _made(READERS[side.format], side, **more)
     return reader
+
+
+def _writer_of(side: Side) -> CellWriter:
+    writer: CellWriter = _made(WRITERS[side.format], side)
+    return writer
 
 
 def read(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:

@@ -8,6 +8,7 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -180,8 +181,9 @@ class AvroDecoder:
 class NewestRecords:
     """The newest value schemas of topics, asked for once."""
 
-    def __init__(self, schemas: SchemaSource) -> None:
-        self._schemas = schemas
+    def __init__(self, schemas: SchemaSource, compiled: Callable[[str, str], Record] = compile_record) -> None:
+        """compiled: as `compile_record`, for one that keeps what it made."""
+        self._schemas, self._compiled = schemas, compiled
         self._found: Bounded[str, Record | None] = Bounded()
 
     def of(self, topic: str | None) -> Record | None:
@@ -191,7 +193,7 @@ class NewestRecords:
         if topic not in self._found:
             text = self._schemas.newest(avro_subject(topic, "value"))
             try:
-                self._found[topic] = None if text is None else compile_record(text, "newest value schema")
+                self._found[topic] = None if text is None else self._compiled(text, "newest value schema")
             except WireError:
                 self._found[topic] = None
         return self._found[topic]

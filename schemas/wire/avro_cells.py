@@ -24,24 +24,59 @@ from schemas.wire.base import Context
 from schemas.wire.framing import MAX_MESSAGE
 
 _MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
+_MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters
+_MOST_KINDS = 65_536
 _HEADER = 5
 _TEXT_A_BYTE = 34  # the longest text of a DECIMAL (68) is of two bytes of the message, or more
+
+
+class Compiled:
+    """What is made of schema texts, whatever registry they come from: readers of many jobs may share it.
+
+    zone: of TIMESTAMP text. Not for several threads at once.
+    """
+
+    def __init__(self, zone: str) -> None:
+        self._records: Bounded[tuple[str, str], Record] = _by_text()
+        self._programs: Bounded[tuple[str, str, int], Program | None] = _by_text()
+        self.kinds: Bounded[tuple[Any, ...], tuple[Record | None, Kind | None]] = Bounded(_MOST_KINDS)
+        self.shapes = Shapes(zone)
+
+    def record(self, text: str, where: str) -> Record:
+        """As `compile_record`, which raises."""
+        if (text, where) not in self._records:
+            self._records[text, where] = compile_record(text, where)
+        return self._records[text, where]
+
+    def program(self, text: str, where: str, schema_id: int) -> Program | None:
+        """None for a schema that only the decoder reads."""
+        known = (text, where, schema_id)
+        if known not in self._programs:
+            try:
+                self._programs[known] = compile_program(schema_id, self.record(text, where), text)
+            except WireError:
+                self._programs[known] = None
+        return self._programs[known]
+
+
+def _by_text() -> Bounded[Any, Any]:
+    return Bounded(_MOST_TEXTS, _HEAVIEST, lambda key, _: len(key[0]))
 
 
 class AvroCellReader:
     """Programs are compiled once per schema id (`schemas.codec.cells.CellReader`).
 
     bare: messages whose events carry more than a row (a checksum, a keyspace) are taken too, without that; else they
-    are left.
+    are left. compiled: shared with other readers of the context's zone.
     """
 
-    def __init__(self, context: Context, bare: bool = False) -> None:
+    def __init__(self, context: Context, bare: bool = False, compiled: Compiled | None = None) -> None:
         self._context = context
         self._bare = bare
+        self._compiled = compiled or Compiled(context.options.time_zone)
         self._programs: Bounded[int, Program | None] = Bounded(100_000)
-        self._newest = NewestRecords(context.schemas)
-        self._kinds: Bounded[tuple[Any, ...], tuple[Record | None, Kind | None]] = Bounded(100_000)
-        self._shapes = Shapes(context.options.time_zone)
+        self._newest = NewestRecords(context.schemas, self._compiled.record)
+        self._shapes = Shapes(context.options.time_zone)  # of table versions, which are the job's
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
         """Messages → (rows, indices of the messages that `AvroDecoder` has to read). SetupError: no registry."""
@@ -58,7 +93,7 @@ class AvroCellReader:
         absent = 0
         for chosen, kind in self._groups(rows, programs, topics):
             for index, version in versions_at(self._context.tables, kind, rows.commit_ts, chosen):
-                found = self._shapes.of(kind, version)
+                found = (self._compiled.shapes if version is None else self._shapes).of(kind, version)
                 if found is None:
                     continue
                 if found[1] is not None:
@@ -103,10 +138,7 @@ class AvroCellReader:
                 text = self._context.schemas.by_id(schema_id, where)
             except WireError:
                 return None  # not known now: the decoder asks again, and says so
-            try:
-                self._programs[schema_id] = compile_program(schema_id, compile_record(text, where), text)
-            except WireError:
-                self._programs[schema_id] = None
+            self._programs[schema_id] = self._compiled.program(text, where, schema_id)
         return self._programs[schema_id]
 
     # ---- what rows have in common
@@ -130,11 +162,12 @@ class AvroCellReader:
                 yield index, kind
 
     def _upsert(self, value: Program, key: Program | None) -> Kind | None:
-        known = self._kinds.get((value, key))
+        kinds = self._compiled.kinds
+        known = kinds.get((value, key))
         if known is None:
             record, keys = value.record, key.record if key is not None else None
             kind = kind_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
-            known = self._kinds[value, key] = None, kind
+            known = kinds[value, key] = None, kind
         return known[1]
 
     def _delete(self, key: Program, topic: str | None) -> Kind | None:
@@ -143,10 +176,11 @@ class AvroCellReader:
         columns = key.record.columns
         if record.id != key.record.id or not {c.name for c in columns} <= {c.name for c in record.columns}:
             record = key.record
-        known = self._kinds.get((key, id(record)))
+        kinds = self._compiled.kinds
+        known = kinds.get((key, id(record)))
         if known is None or known[0] is not record:
             kind = kind_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
-            known = self._kinds[key, id(record)] = record, kind
+            known = kinds[key, id(record)] = record, kind
         return known[1]
 
 

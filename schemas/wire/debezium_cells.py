@@ -33,7 +33,9 @@ class DebeziumCellWriter:
         from schemas.wire.debezium_program import Compiler
 
         self.compiler = Compiler(self.options)
-        self._programs: dict[tuple[int, int], tuple[Shape, int]] = {}  # of a shape with bits of `_sizes`
+        # Of a shape with bits of `_sizes`: by object, and by what it says, for one that is made anew.
+        self._programs: dict[tuple[int, int], tuple[Shape, int]] = {}
+        self._equal: dict[tuple[Shape, int], int] = {}
 
     def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
         """timestamps: of each row (`CellWriter`). Flags: those of `DebeziumEncoder`, by row."""
@@ -53,7 +55,10 @@ class DebeziumCellWriter:
         if known is None:
             if self.compiler.size > 2 * _MOST_TEXT:
                 return -1  # the next batch starts anew
-            known = shape, self._compile(shape, bits)
+            number = self._equal.get((shape, bits))
+            if number is None:
+                number = self._equal[shape, bits] = self._compile(shape, bits)
+            known = shape, number
             self._programs[id(shape), bits] = known  # with the shape, so that no other one gets its id
         return known[1]
 

@@ -24,6 +24,7 @@ from spark_jobs.dead_letter import DETAIL, REASON
 from spark_jobs.flow import Work
 from spark_jobs.job_batches import JobBatches
 from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.lookup import FileSchemas
 from spark_jobs.messages import message_line, message_of_row
 from spark_jobs.piece_batches import Told, Worker
 from spark_jobs.sending import Sender, dead_letters
@@ -228,6 +229,27 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
         _same(_batch(some), *_sides(golden, "debezium"), None)
     sides = _sides(golden, "debezium")
     assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
+
+
+def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With definitions or without: the next micro-batch's codecs are new, of the same schema texts and tables."""
+    from schemas.codec.jit import COMPILED
+    from schemas.wire import avro_cells, debezium_cells
+
+    if not COMPILED:
+        pytest.skip("numba is not there: nothing is compiled")
+    golden = Golden("avro", "bulk.ext1")
+    for ddl in (False, True):
+        options = Options.of({**_OPTIONS, "cluster_id": f"kept-{ddl}"})
+        read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+        first = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
+        with monkeypatch.context() as context:
+            for module, name in ((avro_cells, "compile_record"), (debezium_cells, "compile_plan")):
+                context.delattr(module, name)
+            read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+            again = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
+        assert again == first
+        assert sum(row["error"] is None for rows in first for row in rows) > 100
 
 
 @pytest.mark.parametrize("read", ["craft", "debezium", "open"])

@@ -26,7 +26,7 @@ class SlowReader:
 
     FORMAT = ""
 
-    def __init__(self, context: Context, bare: bool = False) -> None:
+    def __init__(self, context: Context, bare: bool = False, compiled: Any = None) -> None:
         self._decoder = format_named(self.FORMAT).decoder(context)
         self._shapes: dict[Any, tuple[int, Shape]] = {}
 
