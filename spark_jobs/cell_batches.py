@@ -218,9 +218,13 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(side: Side, bare: bool = False) -> CellReader:
-    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only."""
+def reader_of(side: Side, bare: bool = False, whole: bool = False) -> CellReader:
+    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
+
+    whole: what other messages have beside their rows can be told (schemas.wire.beside), and their columns' order is.
+    """
     more = {"bare": True} if bare and side.format == "avro" else {}
+    more |= {"whole": True} if whole and side.format != "avro" else {}
     reader: CellReader = _made(READERS[side.format], side, **more)
     return reader
 
@@ -228,7 +232,7 @@ def reader_of(side: Side, bare: bool = False) -> CellReader:
 def read(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:
     """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
     topics = _topics(batch.column("topic"))
-    rows, left = reader.read(_binaries(batch.column("key")), _binaries(batch.column("value")), topics)
+    rows, left = reader.read(binaries(batch.column("key")), binaries(batch.column("value")), topics)
     return rows, left, topics
 
 
@@ -240,7 +244,7 @@ def unread(batch: Any, rows: CellRows, left: Any) -> Any:
     return other
 
 
-def _binaries(column: Any) -> Binaries:
+def binaries(column: Any) -> Binaries:
     if column.type != pa.binary():
         column = column.cast(pa.binary())
     _, offsets, data = column.buffers()

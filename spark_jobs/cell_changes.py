@@ -85,7 +85,7 @@ class ChangeReader:
             yield from self.parts(batch.slice(half), summary)
             return
         slow = cells.unread(batch, rows, left)
-        slow[rows.message[_several_flags(rows)]] = True
+        slow[rows.message[several_flags(rows)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         kept = ~slow[rows.message]
         if summary is not None:
@@ -102,7 +102,7 @@ def _texts(rows: CellRows) -> Any:
     return cells.array(found, pa.string())
 
 
-def _several_flags(rows: CellRows) -> Any:
+def several_flags(rows: CellRows) -> Any:
     """Rows with more than one flag: in which order is the decoder's to say."""
     count = np.zeros(len(rows.message), np.int64)
     for flagged in rows.flags.values():

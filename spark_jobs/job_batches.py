@@ -13,7 +13,9 @@ import pyarrow
 from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line
+from spark_jobs import cell_lines
 from spark_jobs.cell_batches import Fast, RowFinder, Transcoder, in_order, takes
+from spark_jobs.cell_lines import LineReader, Lines
 from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import plain_item
 from spark_jobs.flow import Work
@@ -95,16 +97,18 @@ class JobBatches:
         work = self.work
         if work.write is not None and not work.marked and takes(work.read.format, work.write.format):
             return self._by_kernels(batches, Transcoder(work.read, work.write, work.topic))
+        if work.write is None and cell_lines.takes(work.read, work.marked):
+            return self._by_kernels(batches, LineReader(work.read))
         return self._one_by_one(batches, one_of(work))
 
-    def _by_kernels(self, batches: Iterable[pa.RecordBatch], transcoder: Transcoder) -> Iterator[Any]:
+    def _by_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
         def slow(found: dict[str, Any]) -> list[dict[str, Any]]:
-            return [self._row(found, transcoder.one, plain=False)]
+            return [self._row(found, codecs.one, plain=False)]
 
         for batch in batches:
             try:
                 summary = Summary()
-                for part, fast, rest in transcoder.parts(batch, summary):
+                for part, fast, rest in codecs.parts(batch, summary):
                     made = None if fast is None else self._fast(part, fast, summary.drained())
                     origin = None if fast is None else np.unique(fast.origin)
                     yield in_order(part, rest, self.schema, slow, made, origin)
@@ -113,8 +117,31 @@ class JobBatches:
                 yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
                 return
 
-    def _fast(self, part: Any, fast: Fast, tally: dict[str, int]) -> Any:
+    def _lines(self, part: Any, fast: Lines, tally: dict[str, int]) -> Any:
+        """As `_fast`, of lines."""
+        first = np.flatnonzero(fast.part == 0)
+        count, schema = len(first), self.schema
+        ends = np.concatenate((first, [len(fast.part)])).astype(np.int32)
+        tallies = pa.array([list(tally.items()) if n == 0 else [] for n in range(count)], schema.field("tally").type)
+        which = pa.array(fast.origin[first])
+        made = {
+            "position": part.column("position").take(which), "partition": part.column("partition").take(which),
+            "lines": pa.ListArray.from_arrays(pa.array(ends), fast.lines), "tally": tallies,
+        }  # fmt: skip
+        empty = ("out", "notes", "marks")
+        made |= {
+            n: pa.ListArray.from_arrays(
+                pa.array(np.zeros(count + 1, np.int32)), pa.array([], schema.field(n).type.value_type)
+            )
+            for n in empty
+        }
+        arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _fast(self, part: Any, fast: Fast | Lines, tally: dict[str, int]) -> Any:
         """RESULTS of the messages that kernels took; the first has the counts of all."""
+        if isinstance(fast, Lines):
+            return self._lines(part, fast, tally)
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
         carried = fast.carried(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))

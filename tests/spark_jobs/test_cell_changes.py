@@ -8,9 +8,13 @@ import pyarrow as pa
 import pytest
 
 from schemas.codec.jit import COMPILED
+from schemas.event import Message
+from schemas.plain import json_line
+from schemas.wire.beside import BESIDE
 from spark_jobs import cell_batches
 from spark_jobs.cell_changes import ChangeReader
-from spark_jobs.codec import Side, decode_one
+from spark_jobs.cell_lines import LineReader
+from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.messages import message_of_row
 from spark_jobs.summary import Summary
 from spark_jobs.workers import DecodeBatches, _all_rows
@@ -75,4 +79,44 @@ def test_golden_cases(format_: str) -> None:
         if format_ != "avro":  # its readers learn from what they read, and want more than a few messages of a table
             messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
         taken += _same(_batch(messages), golden.side(ddl=True))
+    assert taken > 100, "the kernels took next to nothing"
+
+
+# ---------------------------------------------------------------------------------------------- lines
+def _same_lines(messages: list[Message], side: Side) -> int:
+    """One batch as lines, both ways; how many of the messages the kernels took."""
+    decoder, summary, want = side.decoder(), Summary(), list[list[str]]()
+    for message in messages:
+        result = decode_one(decoder, message)
+        summary.count(result, message.topic)
+        want.append([json_line(line) for line in plain_lines(result, message)])
+    reader, told, got, taken = LineReader(side), Summary(), [list[str]() for _ in messages], 0
+    start = 0
+    for part, fast, rest in reader.parts(_batch(messages), told):
+        if fast is not None:
+            for at, number, line in zip(fast.origin, fast.part, fast.lines.to_pylist(), strict=True):
+                assert number == len(got[start + at])
+                got[start + at].append(line)
+            taken += len(set(fast.origin.tolist()))
+        for at in rest.tolist():
+            result = reader.one(messages[start + at])
+            told.count(result, messages[start + at].topic)
+            got[start + at] = [json_line(line) for line in plain_lines(result, messages[start + at])]
+        start += part.num_rows
+    for mine, theirs in zip(got, want, strict=True):
+        assert mine == theirs
+    for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
+        assert getattr(told, name) == getattr(summary, name), name
+    return taken
+
+
+@pytest.mark.parametrize("format_", sorted(BESIDE))
+def test_lines_of_golden_cases(format_: str) -> None:
+    """Byte for byte: the order of the columns, and what a message has beside its row."""
+    taken = 0
+    for golden in cases(format_):
+        messages = _mixed(golden)
+        if format_ != "avro":
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same_lines(messages, golden.side(ddl=True))
     assert taken > 100, "the kernels took next to nothing"
