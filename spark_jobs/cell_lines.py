@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from schemas.codec.cells import CellReader, CellRows
+from schemas.codec.cells import Binaries, CellReader, CellRows
 from schemas.codec.jit import COMPILED
 from schemas.codec.kernel_plain_lines import NONE
 from schemas.codec.plain_cells import plain_texts
@@ -22,6 +22,7 @@ from schemas.codec.plain_lines import plain_lines
 from schemas.wire.beside import BESIDE
 from spark_jobs import cell_batches as cells
 from spark_jobs.cell_changes import several_flags
+from spark_jobs.cell_views import view_of
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.line_batches import messages_of_lines
 from spark_jobs.summary import Summary
@@ -46,18 +47,17 @@ class Lines:
 def takes(side: Side, marked: bool = False) -> bool:
     """Whether lines of what a side reads are written by kernels.
 
-    Values that a view or a row checksum judges go through the plain codec, and so do events with marks.
+    Rows that a checksum judges go through the plain codec, and so do events with marks.
     """
     known = side.format in BESIDE and (side.tables is not None or side.format == "avro")
-    judged = side.verify_checksum or (side.view is not None and bool(side.view.table.columns))
-    return COMPILED and known and not (judged or marked)
+    return COMPILED and known and not (side.verify_checksum or marked)
 
 
 class LineReader:
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
     def __init__(self, side: Side) -> None:
-        self._side, self._fits = side, takes(side)
+        self._side, self._fits, self._view = side, takes(side), view_of(side)
 
     @cached_property
     def _plain(self) -> Any:
@@ -85,7 +85,10 @@ class LineReader:
             slow = cells.unread(batch, rows, left)
             extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
             slow[rows.message[several_flags(rows) | untold]] = True
-            lines = self._lines(rows, batch, topics, extra)
+            texts = plain_texts(rows)
+            if self._view is not None:
+                slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
+            lines = self._lines(rows, texts, batch, topics, extra)
         except ValueError:  # too much for one array, or text that the kernel has no form for
             if batch.num_rows == 1:
                 yield batch, None, np.arange(1)
@@ -103,9 +106,8 @@ class LineReader:
             message, part, lines = message[which], part[which], lines.take(pa.array(which))
         yield batch, Lines(message, part, lines), np.flatnonzero(slow)
 
-    def _lines(self, rows: CellRows, batch: Any, topics: Any, extra: Any) -> Any:
+    def _lines(self, rows: CellRows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
         """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
-        texts = plain_texts(rows)
         message = rows.message
         places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
         origins = (topics.of[message], *(place[message] for place in places))

@@ -22,7 +22,8 @@ from spark_jobs.summary import Summary
 Item = Message | tuple[WireError, Message]
 
 AFTER = 5000  # messages: they take the plain codec as long as loading the kernels takes
-_BATCH, _BYTES = 4096, 16 << 20  # of a batch: messages, and bytes of keys and values
+_BATCH, _BYTES = 4096, 8 << 20  # of a batch: messages, and bytes of keys and values
+_STAMPS = range(1 << 53)  # milliseconds: in microseconds they are an int64
 _INT32, _INT64 = range(-(1 << 31), 1 << 31), range(-(1 << 63), 1 << 63)
 
 
@@ -73,7 +74,7 @@ class LineBatches:
             yield from islice(items, AFTER)
             if not _takes(self._side):
                 yield from items
-            while chunk := list(_limited(items)):
+            while chunk := list(limited(items)):
                 if self._warming.check():
                     yield from self._read(chunk)
                 else:
@@ -88,7 +89,7 @@ class LineBatches:
         return LineReader(self._side)
 
     def _read(self, chunk: list[Item]) -> Iterator[list[str] | Item]:
-        batch = _batch(chunk)
+        batch = batch_of(chunk)
         if batch is None:
             yield from chunk
             return
@@ -125,7 +126,8 @@ def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[list[st
         yield lines[at:]
 
 
-def _limited(items: Iterator[Item]) -> Iterator[Item]:
+def limited(items: Iterator[Item]) -> Iterator[Item]:
+    """As many items as make a batch."""
     size = 0
     for item in islice(items, _BATCH):
         yield item
@@ -138,11 +140,14 @@ def _limited(items: Iterator[Item]) -> Iterator[Item]:
 _NONE = Message(None, None)
 
 
-def _batch(chunk: list[Item]) -> Any:
-    """The messages as Kafka's columns have them; what failed is one without key and value. None where they can't be."""
+def batch_of(chunk: list[Item], timed: bool = False) -> Any:
+    """The messages as Kafka's columns have them; what failed is one without key and value. None where they can't be.
+
+    timed: with their timestamps.
+    """
     messages = [item if isinstance(item, Message) else _NONE for item in chunk]
     for m in messages:
-        if (m.partition or 0) not in _INT32 or (m.offset or 0) not in _INT64:
+        if (m.partition or 0) not in _INT32 or (m.offset or 0) not in _INT64 or (m.timestamp or 0) not in _STAMPS:
             return None
     import pyarrow as pa
 
@@ -153,4 +158,8 @@ def _batch(chunk: list[Item]) -> Any:
         arrays = [pa.array([getattr(m, name) for m in messages], kind) for name, kind in kinds.items()]
     except (UnicodeError, pa.ArrowInvalid, pa.ArrowCapacityError):
         return None
-    return pa.RecordBatch.from_arrays(arrays, names=list(kinds))
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(kinds))
+    if timed:
+        stamps = [None if m.timestamp is None else m.timestamp * 1000 for m in messages]
+        batch = batch.append_column("timestamp", pa.array(stamps, pa.timestamp("us", "UTC")))
+    return batch

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.codec.jit import COMPILED
-from schemas.event import Message
+from schemas.event import Event, Message, RowChange
 from schemas.plain import json_line
+from schemas.publish.spark import EXACT, Types
 from schemas.wire.beside import BESIDE
-from spark_jobs import cell_batches
+from spark_jobs import cell_batches, datasource
 from spark_jobs.cell_changes import ChangeReader
 from spark_jobs.cell_lines import LineReader
 from spark_jobs.codec import Side, decode_one, plain_lines
+from spark_jobs.columns import tidb_row
 from spark_jobs.messages import message_of_row
 from spark_jobs.summary import Summary
+from spark_jobs.table_view import TableView
+from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, _all_rows
 from tests.spark_jobs.test_cell_batches import _batch, _mixed
-from tests.support.golden import cases
+from tests.support.golden import Golden, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 _TEXTS = pa.map_(pa.string(), pa.string())
@@ -120,3 +127,48 @@ def test_lines_of_golden_cases(format_: str) -> None:
             messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
         taken += _same_lines(messages, golden.side(ddl=True))
     assert taken > 100, "the kernels took next to nothing"
+
+
+# ---------------------------------------------------------------------------------------------- one table in view
+_VIEWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("avro", "wide.before.ext1", {}),
+    ("avro", "evolution.ext1", {"missing": "default"}),
+    ("craft", "evolution.default", {"on_lossy": "flag"}),
+    ("debezium", "evolution.ext.schema", {}),
+    ("open", "wide_novec.nooldvalue", {"on_lossy": "flag"}),
+)
+
+
+@pytest.mark.parametrize("types", [EXACT, Types("typed", "interval")], ids=["exact", "typed"])
+@pytest.mark.parametrize(("format_", "name", "more"), _VIEWS, ids=[f"{v[0]}-{v[1]}" for v in _VIEWS])
+def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], types: Types) -> None:
+    """Structs, and maps of what the view's types can hold: those that the codec gives with the same view."""
+    golden = Golden(format_, name)
+    side = golden.side(ddl=True)
+    messages = [replace(m, offset=n, timestamp=n) for n, m in enumerate(golden.messages() * 6)]
+    tables = {e.table.id for m in golden.messages() for e in decode_one(side.decoder(), m).events if _is_row(e)}
+    taken = 0
+    for id_ in sorted(tables):
+        view = TableView(newest_table(side, id_), types, **more)
+        seen = replace(side, view=view)
+        taken += _same(_batch(messages), seen)
+        kind = datasource.changes(tidb_row(view.table, view.types))
+        schema, one = to_arrow_schema(kind), _Source(seen, kind)
+        want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
+        made = list(_Source(seen, kind, messages).read(datasource.FilePart("")))
+        got = [row for batch in made for row in batch.to_pylist()]
+        assert got == pa.RecordBatch.from_pylist(want, schema=schema).to_pylist()
+    assert taken > 20, "the kernels took next to nothing"
+    assert len(tables) > 0
+
+
+def _is_row(event: Event) -> TypeGuard[RowChange]:
+    return isinstance(event, RowChange)
+
+
+class _Source(datasource._Decoding):
+    def __init__(self, side: Side, schema: Any, messages: Iterable[Message] = ()) -> None:
+        self._side, self._schema, self._messages = side, schema, messages
+
+    def _items(self, part: Any) -> Any:
+        return iter(self._messages)
