@@ -46,7 +46,7 @@ from spark_jobs.cell_changes import ChangeReader
 from spark_jobs.cell_warm import warm_changes
 from spark_jobs.codec import Result, Side, check_any_order
 from spark_jobs.columns import tidb_row
-from spark_jobs.line_job import batch_of, limited
+from spark_jobs.decode_job import batch_of, limited
 from spark_jobs.messages import MAX_LINE, parse_line, read_messages
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table, zone_of

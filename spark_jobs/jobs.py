@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from schemas.errors import WireError
 from schemas.event import Message
 from spark_jobs.codec import Result, decode_one, plain_lines, transcode_one
+from spark_jobs.decode_job import DecodeJob
 from spark_jobs.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.flow import Flow, Work, failed
 from spark_jobs.learned import Learning
-from spark_jobs.line_job import LineBatches
 from spark_jobs.summary import Summary
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
@@ -50,18 +50,16 @@ def run(
     message is written as it comes, whatever that costs.
     """
     summary, one = Summary(), _one(work)
-    items: Iterable[Message | tuple[WireError, Message] | list[str]] = incoming
+    items: Iterable[Any] = incoming
     if work.write is None and not (work.marked or work.read.learn or prompt):
-        items = LineBatches(work.read, summary)(incoming)
+        items = DecodeJob(work.read, summary, getattr(out, "changes", None))(incoming)
     flow: Flow[Any] = Flow(work, summary)
     write: Any = out.write
-    write_text: Any = getattr(out, "write_text", None)
     with all_or_abandoned(out, dead):
         for item in items:
-            if isinstance(item, list):
+            if not isinstance(item, Message | tuple):
                 summary.out += len(item)
-                for line in item:
-                    write_text(line)
+                write_all(out, item)
                 continue
             message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
             summary.count(result, message.topic)
@@ -79,6 +77,15 @@ def run(
             write(piece)
             summary.out += 1
     return summary
+
+
+def write_all(out: Any, made: Any) -> None:
+    """What kernels made of messages (spark_jobs.decode_job): lines, or a record batch."""
+    if not isinstance(made, list):
+        out.write_batch(made)
+        return
+    for line in made:
+        out.write_text(line)
 
 
 def tell(notes: list[str], number: int) -> None:

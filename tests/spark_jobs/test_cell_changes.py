@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -15,12 +17,13 @@ from schemas.event import Event, Message, RowChange
 from schemas.plain import json_line
 from schemas.publish.spark import EXACT, Types
 from schemas.wire.beside import BESIDE
-from spark_jobs import cell_batches, datasource
+from spark_jobs import cell_batches, datasource, decode_job
 from spark_jobs.cell_changes import ChangeReader
 from spark_jobs.cell_lines import LineReader
+from spark_jobs.cli import main
 from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.columns import tidb_row
-from spark_jobs.messages import message_of_row
+from spark_jobs.messages import message_line, message_of_row
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table
@@ -172,3 +175,65 @@ class _Source(datasource._Decoding):
 
     def _items(self, part: Any) -> Any:
         return iter(self._messages)
+
+
+# ---------------------------------------------------------------------------------------------- the command
+_COMMANDS: tuple[tuple[str, str, list[str]], ...] = (
+    ("avro", "bulk.ext1", []),
+    ("avro", "evolution.ext1", ["--table", "test.evo", "--types", "typed", "--on-lossy", "flag"]),
+    ("avro", "wide.before.ext1", ["--table", "test.wide"]),
+    ("debezium", "evolution.ext.schema", []),
+    ("open", "bulk.batch1", ["--on-error", "drop"]),
+)
+
+
+@pytest.mark.parametrize(("format_", "name", "more"), _COMMANDS, ids=[f"{c[0]}-{c[1]}" for c in _COMMANDS])
+def test_the_command_without_spark(
+    format_: str,
+    name: str,
+    more: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Same output, dead letters and counts by kernels as message by message, whatever stands between."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(decode_job, "AFTER", 7)
+    golden = Golden(format_, name)
+    lines = [json_line(message_line(m)) for m in _mixed(golden) * (24 if format_ == "debezium" else 4)]
+    lines[11:11] = ["nope", "", '{"value_b64":"AAAA"}']
+    lines.append(json_line(message_line(Message(b"k", b"v", "t", 1 << 40))))
+    Path("in.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["decode", "--format", format_, "--in", "in.jsonl", "--dead-letter", "dead", *more]
+    words += ["--schemas" if format_ == "avro" else "--ddl", str(golden.meta_file)]
+    end, told, taken = "parquet" if "--table" in more else "jsonl", [], []
+    in_order = decode_job._in_order
+
+    def noted(items: Any, fast: Any, rest: list[int]) -> Any:
+        taken.append(0 if fast is None else len(fast.origin))
+        return in_order(items, fast, rest)
+
+    monkeypatch.setattr(decode_job, "_in_order", noted)
+    for ready in (False, True):
+        monkeypatch.setattr(decode_job.Warming, "check", lambda _, ready=ready: ready)
+        monkeypatch.setattr(decode_job, "_BATCH", 50)
+        out = Path(f"{ready}.{end}")
+        assert main([*words, "--out", str(out)]) == (0 if "drop" in more else 1)
+        found: Any = pq.read_table(out).to_pylist() if end == "parquet" else out.read_bytes()
+        dead = Path("dead").read_bytes() if Path("dead").exists() else None
+        told.append((found, dead, capsys.readouterr().err))
+    assert told[0] == told[1]
+    assert sum(taken) > 20, "the kernels took next to nothing"
+
+
+def test_kernels_are_made_ready_beside_the_job() -> None:
+    """A process of its own compiles them; it ends well where they are there."""
+    warming = decode_job.Warming("avro", "warm_lines")
+    assert warming.check() in (False, True)
+    assert warming._process.wait() == 0
+    assert warming.check()
+    warming.stop()
+    other = decode_job.Warming("craft", "warm_lines")  # no kernels write its lines
+    assert not other.check()
+    assert other._process.wait() == 1
+    assert not other.check()

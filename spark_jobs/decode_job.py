@@ -1,4 +1,4 @@
-"""`decode` to lines in this process: many messages at once, once there were so many that this pays.
+"""`decode` in this process: many messages at once, once there were so many that this pays.
 
 Compiled readers take a moment to load, and minutes to compile where that was never done on the machine. So the first
 messages go through the plain codec, and a process of its own makes the machine code ready meanwhile.
@@ -28,10 +28,11 @@ _INT32, _INT64 = range(-(1 << 31), 1 << 31), range(-(1 << 63), 1 << 63)
 
 
 class Warming:
-    """Machine code of what decodes a format to lines, made ready by another process; `ready` where it is."""
+    """Machine code of what decodes a format, made ready by another process; `ready` where it is."""
 
-    def __init__(self, format_: str) -> None:
-        self._format, self._process = format_, None
+    def __init__(self, format_: str, warm: str) -> None:
+        self._format, self._warm = format_, warm
+        self._process: Any = None
         self.ready = False
 
     def check(self) -> bool:
@@ -43,8 +44,8 @@ class Warming:
         return self.ready
 
     def _started(self) -> Any:
-        code = "from spark_jobs.cell_warm import kept, warm_lines\n"
-        code += f"raise SystemExit(not (kept() and warm_lines({self._format!r})))"
+        made = f"kept() and cell_warm.{self._warm}({self._format!r})"
+        code = f"from spark_jobs import cell_warm; raise SystemExit(not (cell_warm.{made}))"
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
             return subprocess.Popen(
@@ -60,15 +61,19 @@ class Warming:
             self._process.wait()
 
 
-class LineBatches:
-    """Messages, or what failed → for each, in order, its lines as the kernels wrote them, or the item itself."""
+class DecodeJob:
+    """Messages, or what failed → in order, what kernels made of some of them, or the item itself.
 
-    def __init__(self, side: Side, summary: Summary) -> None:
-        self._side, self._summary = side, summary
-        self._warming = Warming(side.format)
+    That are lines of the plain form; with a schema, record batches of change events (spark_jobs.cell_changes). Their
+    messages are counted in the summary.
+    """
 
-    def __call__(self, incoming: Iterable[Item]) -> Iterator[list[str] | Item]:
-        """Lists hold the lines of one or more messages, which are counted in the summary."""
+    def __init__(self, side: Side, summary: Summary, schema: Any = None) -> None:
+        self._side, self._summary, self._schema = side, summary, schema
+        self._warming = Warming(side.format, "warm_lines" if schema is None else "warm_changes")
+
+    def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
+        """Items, lists of text, and record batches."""
         items = iter(incoming)
         try:
             yield from islice(items, AFTER)
@@ -84,12 +89,13 @@ class LineBatches:
 
     @cached_property
     def _reader(self) -> Any:
+        from spark_jobs.cell_changes import ChangeReader
         from spark_jobs.cell_lines import LineReader
 
-        return LineReader(self._side)
+        return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
 
-    def _read(self, chunk: list[Item]) -> Iterator[list[str] | Item]:
-        batch = batch_of(chunk)
+    def _read(self, chunk: list[Item]) -> Iterator[Any]:
+        batch = batch_of(chunk, timed=self._schema is not None)
         if batch is None:
             yield from chunk
             return
@@ -108,22 +114,22 @@ def _takes(side: Side) -> bool:
     return takes(side)
 
 
-def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[list[str] | Item]:
+def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[Any]:
     import numpy as np
 
     if fast is None:
         yield from items
         return
-    lines = fast.lines.to_pylist()
+    made = fast.rows if hasattr(fast, "rows") else fast.lines.to_pylist()
     ends = np.searchsorted(fast.origin, rest).tolist()
     at = 0
     for index, end in zip(rest, ends, strict=True):
         if end > at:
-            yield lines[at:end]
+            yield made[at:end]
         yield items[index]
         at = end
-    if at < len(lines):
-        yield lines[at:]
+    if at < len(fast.origin):
+        yield made[at:]
 
 
 def limited(items: Iterator[Item]) -> Iterator[Item]:
