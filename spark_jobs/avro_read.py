@@ -13,13 +13,16 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from schemas.errors import WireError
 from schemas.publish.avro import BEFORE
 from schemas.table import Column as TableColumn
 from schemas.table import Table
 from schemas.types import Kind
+from schemas.wire.framing import frame
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, ROW, Shape, shapes
 from spark_jobs.columns import python_value, spark_type, tidb_row
+from spark_jobs.lookup import Registered
 from spark_jobs.plans import metric
 from spark_jobs.table_view import Missing, default_of
 
@@ -34,7 +37,8 @@ _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
 class HeaderPlan:
     """Messages of one table → change events. missing: what a row has for a column that its version lacks.
 
-    others: headers of other tables' records, which are left out and counted. time_zone: of TIMESTAMP text.
+    others: headers of other tables' records, which are left out and counted. time_zone: of TIMESTAMP text. unreadable:
+    registered versions that can't be read, and why.
     """
 
     table: Table
@@ -43,8 +47,9 @@ class HeaderPlan:
     others: tuple[bytes, ...]
     missing: Missing = "null"
     time_zone: str = "UTC"
+    unreadable: tuple[tuple[Registered, WireError], ...] = ()
 
-    def decode(self, frame: DataFrame, keep: bool = False) -> DataFrame:
+    def decode(self, frame_: DataFrame, keep: bool = False) -> DataFrame:
         """Messages with Kafka's columns → change events (spark_jobs.columns.CHANGES, before and after as structs).
 
         keep: with the message, as `_key` and `_value`.
@@ -54,14 +59,14 @@ class HeaderPlan:
         if self.others:
             header = F.substring(F.coalesce("value", "key"), 1, 5)
             theirs = F.coalesce(header.isin(*[F.lit(h) for h in self.others]), F.lit(False))
-            marked = frame.withColumn("_theirs", theirs)
+            marked = frame_.withColumn("_theirs", theirs)
             marked = marked.observe(
                 metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
             )
-            frame = marked.where(~F.col("_theirs"))
+            frame_ = marked.where(~F.col("_theirs"))
         found = shapes(self.values, self.keys)
         data = F.coalesce("value", "key")
-        cut = frame.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
+        cut = frame_.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
         # A select for each step: what several columns of the next one use is then worked out once.
         named = cut.select(*_KAFKA, "_h", "_b", self._id().alias("_id"))
         read = named.select(*_KAFKA, "_h", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
@@ -135,9 +140,15 @@ class HeaderPlan:
         header = F.col("_h")
         known = [F.lit(w.header) for w in (*self.values, *self.keys)]
         detail = 'Spark can\'t read the record; check="exact" says why'
+        unreadable = [
+            (header.eqNullSafe(of) | F.substring("key", 1, 5).eqNullSafe(of), error.code, _why(entry, error))
+            for entry, error in self.unreadable
+            for of in (F.lit(frame(entry.id, b"")),)
+        ]
         rules = (
             (header.isNull(), "EMPTY_RECORD", "key and value are null"),
             (~((F.length(header) == 5) & header.startswith(F.lit(b"\0"))), "NOT_FRAMED", "no Confluent header"),
+            *unreadable,
             (~header.isin(*known), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
         )
         code, told = F.lit("MALFORMED"), F.lit(detail)
@@ -193,6 +204,10 @@ class HeaderPlan:
             lacks = F.col("value").isNotNull() & F.col("_id").isin(*shape.lacking(column.name))
             value = F.when(lacks, preset).otherwise(value)
         return value
+
+
+def _why(entry: Registered, error: WireError) -> str:
+    return f"{entry.subject} version {entry.version}: {error.detail}"
 
 
 def _read(shape: Shape) -> Column:

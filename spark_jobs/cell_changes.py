@@ -40,6 +40,12 @@ class Changes:
     rows: Any
 
 
+def takes(side: Side) -> bool:
+    """Whether change events of what a side reads come from kernels. Rows that a checksum judges do not."""
+    known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
+    return COMPILED and known and not side.verify_checksum
+
+
 class ChangeReader:
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
@@ -48,8 +54,7 @@ class ChangeReader:
         kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
         """
         self._side, self._schema = side, schema
-        known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
-        self._fits = COMPILED and known and not side.verify_checksum
+        self._fits = takes(side)
         self._view = view_of(side)
 
     @cached_property

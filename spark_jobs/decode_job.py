@@ -77,7 +77,7 @@ class DecodeJob:
         items = iter(incoming)
         try:
             yield from islice(items, AFTER)
-            if not _takes(self._side):
+            if not self._takes():
                 yield from items
             while chunk := list(limited(items)):
                 if self._warming.check():
@@ -86,6 +86,11 @@ class DecodeJob:
                     yield from chunk
         finally:
             self._warming.stop()
+
+    def _takes(self) -> bool:
+        from spark_jobs import cell_changes, cell_lines
+
+        return cell_lines.takes(self._side) if self._schema is None else cell_changes.takes(self._side)
 
     @cached_property
     def _reader(self) -> Any:
@@ -106,12 +111,6 @@ class DecodeJob:
                 start += part.num_rows
         except SetupError:  # a source of schemas or tables is away: whoever needs it says so
             yield from chunk[start:]
-
-
-def _takes(side: Side) -> bool:
-    from spark_jobs.cell_lines import takes
-
-    return takes(side)
 
 
 def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[Any]:
