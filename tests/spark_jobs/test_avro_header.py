@@ -15,6 +15,7 @@ from schemas.types import BY_NAME
 from schemas.wire.base import Context
 from schemas.wire.framing import frame
 from spark_jobs import decode
+from spark_jobs.api import kafka_columns
 from spark_jobs.lookup import FileSchemas, Registered
 
 if TYPE_CHECKING:
@@ -78,3 +79,11 @@ def test_header_gives_the_rows(
     assert found[2].before.asDict() == {"id": 3, "name": None, **dict.fromkeys(added)}
     assert [(r.before, r.after) for r in found[:2]] == [(None, r.after) for r in found[:2]]
     assert (found[2].after, found[3].before, found[3].after) == (None, None, None)
+
+
+def test_a_timestamp_that_is_none_is_null(spark: SparkSession) -> None:
+    """Kafka's -1, the last millisecond of 1969 to Spark."""
+    text = "array(-1, 0, 5)"
+    given = spark.sql(f"select timestamp_millis(explode({text})) timestamp, binary('k') key, binary('v') value")
+    found = kafka_columns(given).selectExpr("unix_millis(timestamp) ms").collect()
+    assert [row.ms for row in found] == [None, 0, 5]

@@ -237,3 +237,16 @@ def test_kernels_are_made_ready_beside_the_job() -> None:
     assert not other.check()
     assert other._process.wait() == 1
     assert not other.check()
+
+
+@pytest.mark.parametrize("format_", ["avro", "open"])
+def test_a_timestamp_that_is_none_is_null(format_: str) -> None:
+    """Kafka's -1, which Spark and Arrow hold as a time, the last millisecond of 1969."""
+    golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "bulk.batch1")
+    messages = [replace(m, offset=n, timestamp=-1 if n % 3 else n) for n, m in enumerate(golden.messages())]
+    side, batch = golden.side(ddl=True), _batch(messages)
+    assert batch.column("timestamp")[1].as_py().year == 1969
+    assert _same(batch, side) > 10
+    rows = [row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()]
+    assert all((row["source"]["timestamp"] is None) == bool(row["source"]["offset"] % 3) for row in rows)
+    assert _same_lines(messages, side) > 10
