@@ -83,7 +83,7 @@ def test_header_gives_the_rows(
 
 def test_a_timestamp_that_is_none_is_null(spark: SparkSession) -> None:
     """Kafka's -1, the last millisecond of 1969 to Spark."""
-    text = "array(-1, 0, 5)"
-    given = spark.sql(f"select timestamp_millis(explode({text})) timestamp, binary('k') key, binary('v') value")
+    values = "values (-1L), (0L), (5L) t(ms)"
+    given = spark.sql(f"select timestamp_millis(ms) timestamp, binary('k') key, binary('v') value from {values}")
     found = kafka_columns(given).selectExpr("unix_millis(timestamp) ms").collect()
     assert [row.ms for row in found] == [None, 0, 5]
