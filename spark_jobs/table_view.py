@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ _EPOCH = datetime(1970, 1, 1)
 NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
 Missing = Literal["null", "default"]
 OnLossy = Literal["error", "flag"]
+_WIDE = Context(prec=100)  # digits: of any DECIMAL, which the default of 28 is not
 BITS = {"smallint": 16, "int": 32, "bigint": 64}
 
 
@@ -155,7 +156,8 @@ def check_number(column: Column, value: Value) -> None:
     elif kind.startswith("decimal("):
         precision, scale = map(int, kind[8:-1].split(","))
         number = Decimal(value)
-        if number.adjusted() >= precision - scale or number != round(number, scale):
+        last = Decimal((0, (1,), -scale))
+        if number.adjusted() >= precision - scale or number != number.quantize(last, context=_WIDE):
             raise ValueError(value)
     elif kind in ("float", "double"):
         float(value)

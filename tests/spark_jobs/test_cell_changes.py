@@ -7,17 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from schemas.codec.cells import Form
 from schemas.codec.jit import COMPILED
 from schemas.event import Event, Message, RowChange
 from schemas.plain import json_line
 from schemas.publish.spark import EXACT, Types
+from schemas.table import Column
+from schemas.types import BY_NAME
 from schemas.wire.beside import BESIDE
-from spark_jobs import cell_batches, datasource, decode_job
+from spark_jobs import cell_batches, cell_views, datasource, decode_job
 from spark_jobs.cell_changes import ChangeReader
 from spark_jobs.cell_lines import LineReader
 from spark_jobs.cli import main
@@ -25,7 +29,7 @@ from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.columns import tidb_row
 from spark_jobs.messages import message_line, message_of_row
 from spark_jobs.summary import Summary
-from spark_jobs.table_view import TableView
+from spark_jobs.table_view import TableView, check_number
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, _all_rows
 from tests.spark_jobs.test_cell_batches import _batch, _mixed
@@ -250,3 +254,23 @@ def test_a_timestamp_that_is_none_is_null(format_: str) -> None:
     rows = [row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()]
     assert all((row["source"]["timestamp"] is None) == bool(row["source"]["offset"] % 3) for row in rows)
     assert _same_lines(messages, side) > 10
+
+
+@pytest.mark.parametrize(("length", "scale", "fits", "not_"), [
+    (38, 6, ["9" * 32 + ".999999", "-" + "9" * 32 + ".1", "0.000000", "1.5000000"], ["1" + "0" * 32, "0.0000001"]),
+    (30, 0, ["9" * 30, "-1", "0"], ["1" + "0" * 30, "0.5"]),
+    (5, 5, ["0.99999", "-0.00000"], ["1.00000", "0.000001"]),
+])  # fmt: skip
+def test_decimals_of_a_view(length: int, scale: int, fits: list[str], not_: list[str]) -> None:
+    """More digits than Python's arithmetic has by default are a value like any other."""
+    column = Column("d", BY_NAME["decimal"], length=length, scale=scale)
+    for text in fits:
+        check_number(column, text)
+    for text in not_:
+        with pytest.raises((ValueError, ArithmeticError)):
+            check_number(column, text)
+    texts = pa.array([*fits, *not_, None])
+    unfit = cell_views._number(column, {Form.TEXT})
+    assert unfit is not None
+    wrong = unfit(None, np.arange(len(texts)), texts)  # type: ignore[arg-type]
+    assert wrong.tolist() == [False] * len(fits) + [True] * len(not_) + [False]
