@@ -26,11 +26,12 @@ pa: Any = pyarrow  # the stubs know less than the library
 
 MARKS = "array<struct<commit_ts:bigint,rank:int,id:binary,count:int>>"
 RESULTS = (
-    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
+    "position bigint, messages bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
     f" tally map<string,bigint>, error struct<code:string,fields:string>, origin string, marks {MARKS},"
     " partition int, resolved bigint, fatal struct<code:string,fields:string>"
 )
 DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+_RUN = 1000  # messages in a row of results, at most
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 Item = Message | tuple[WireError, Message]
 
@@ -85,7 +86,7 @@ class DdlBatches:
 
 @dataclass(frozen=True)
 class JobBatches:
-    """Rows of the input → RESULTS: what jobs.run does with each message.
+    """Rows of the input → RESULTS: what jobs.run does with each message, or with several (`messages`; NULL: one).
 
     A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
     """
@@ -109,39 +110,36 @@ class JobBatches:
             try:
                 summary = Summary()
                 for part, fast, rest in codecs.parts(batch, summary):
-                    made = None if fast is None else self._fast(part, fast, summary.drained())
-                    origin = None if fast is None else np.unique(fast.origin)
+                    made, origin = None, None
+                    if isinstance(fast, Lines):
+                        made, origin = self._lines(part, fast, rest, summary.drained())
+                    elif fast is not None:
+                        made, origin = self._fast(part, fast, summary.drained()), np.unique(fast.origin)
                     yield in_order(part, rest, self.schema, slow, made, origin)
             except SetupError as error:
                 position = batch.column("position")[0].as_py()
                 yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
                 return
 
-    def _lines(self, part: Any, fast: Lines, tally: dict[str, int]) -> Any:
-        """As `_fast`, of lines."""
-        first = np.flatnonzero(fast.part == 0)
-        count, schema = len(first), self.schema
-        ends = np.concatenate((first, [len(fast.part)])).astype(np.int32)
-        tallies = pa.array([list(tally.items()) if n == 0 else [] for n in range(count)], schema.field("tally").type)
-        which = pa.array(fast.origin[first])
+    def _lines(self, part: Any, fast: Lines, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
+        """As `_fast`, of lines: a row for many messages that no other stands between."""
+        stands = np.flatnonzero(fast.part == 0)  # where the lines of a message begin
+        message, schema = fast.origin[stands], self.schema
+        run = np.searchsorted(rest, message) * part.num_rows + np.arange(len(message)) // _RUN
+        _, first, sizes = np.unique(run, return_index=True, return_counts=True)
+        count, which = len(first), pa.array(message[first])
+        begins = pa.array(np.concatenate((stands[first], [len(fast.part)])).astype(np.int32))
+        tallies = [list(tally.items()) if n == 0 else [] for n in range(count)]
         made = {
             "position": part.column("position").take(which), "partition": part.column("partition").take(which),
-            "lines": pa.ListArray.from_arrays(pa.array(ends), fast.lines), "tally": tallies,
-        }  # fmt: skip
-        empty = ("out", "notes", "marks")
-        made |= {
-            n: pa.ListArray.from_arrays(
-                pa.array(np.zeros(count + 1, np.int32)), pa.array([], schema.field(n).type.value_type)
-            )
-            for n in empty
-        }
+            "lines": pa.ListArray.from_arrays(begins, fast.lines), "messages": pa.array(sizes),
+            "tally": pa.array(tallies, schema.field("tally").type),
+        } | {name: pa.array([[]] * count, schema.field(name).type) for name in ("out", "notes", "marks")}  # fmt: skip
         arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
 
-    def _fast(self, part: Any, fast: Fast | Lines, tally: dict[str, int]) -> Any:
+    def _fast(self, part: Any, fast: Fast, tally: dict[str, int]) -> Any:
         """RESULTS of the messages that kernels took; the first has the counts of all."""
-        if isinstance(fast, Lines):
-            return self._lines(part, fast, tally)
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
         carried = fast.carried(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))

@@ -27,12 +27,14 @@ from spark_jobs.cell_lines import LineReader
 from spark_jobs.cli import main
 from spark_jobs.codec import Side, decode_one, plain_lines
 from spark_jobs.columns import tidb_row
+from spark_jobs.flow import Work
+from spark_jobs.job_batches import JobBatches, one_of
 from spark_jobs.messages import message_line, message_of_row
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import TableView, check_number
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, _all_rows
-from tests.spark_jobs.test_cell_batches import _batch, _mixed
+from tests.spark_jobs.test_cell_batches import _added, _batch, _mixed, _results
 from tests.support.golden import Golden, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -274,3 +276,24 @@ def test_decimals_of_a_view(length: int, scale: int, fits: list[str], not_: list
     assert unfit is not None
     wrong = unfit(None, np.arange(len(texts)), texts)  # type: ignore[arg-type]
     assert wrong.tolist() == [False] * len(fits) + [True] * len(not_) + [False]
+
+
+@pytest.mark.parametrize("format_", ["avro", "debezium"])
+def test_lines_of_the_command_with_spark(format_: str) -> None:
+    """Rows of results for many messages, or for one: their order, lines and counts; the counts are of all."""
+    golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "evolution.ext.schema")
+    messages = _mixed(golden) * (1 if format_ == "avro" else 24)
+    work, batch = Work(golden.side(ddl=True)), _batch(messages)
+    batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
+    job = JobBatches(work, _results().append(pa.field("messages", pa.int64())))
+    got = [row for made in job([batch]) for row in made.to_pylist()]
+    want = [row for made in job._one_by_one([batch], one_of(work)) for row in made.to_pylist()]
+    assert [line for row in got for line in row["lines"]] == [line for row in want for line in row["lines"]]
+    assert [row["error"] for row in got if row["error"]] == [row["error"] for row in want if row["error"]]
+    assert _added(got) == _added(want)
+    assert sum(row["messages"] or 1 for row in got) == len(want)
+    assert len(got) < len(want)
+    place = 7
+    for row in got:
+        assert row["position"] == place
+        place += row["messages"] or 1
