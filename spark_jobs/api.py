@@ -27,6 +27,7 @@ from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.packed import map_messages
 from spark_jobs.plans import metric, without_skipped, without_unwritten
+from spark_jobs.settled import map_batches
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
@@ -173,7 +174,7 @@ def encode(
     write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
     wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
     batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
-    return without_unwritten(changes.select(*wanted).mapInArrow(batches, TOLD_MESSAGES))
+    return without_unwritten(map_batches(changes.select(*wanted), batches, TOLD_MESSAGES))
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -276,7 +277,7 @@ def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)
-    made = frame.mapInArrow(DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    made = map_batches(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return without_skipped(made, made["kind"], name)
 
 

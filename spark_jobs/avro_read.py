@@ -66,13 +66,14 @@ class HeaderPlan:
             frame_ = marked.where(~F.col("_theirs"))
         found = shapes(self.values, self.keys)
         data = F.coalesce("value", "key")
-        cut = frame_.select(*_KAFKA, F.substring(data, 1, 5).alias("_h"), F.substring(data, 6, 1 << 30).alias("_b"))
+        cut = frame_.select(*_KAFKA, data.alias("_b"))
         # A select for each step: what several columns of the next one use is then worked out once.
-        named = cut.select(*_KAFKA, "_h", "_b", self._id().alias("_id"))
-        read = named.select(*_KAFKA, "_h", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
-        told = read.select(*_KAFKA, "_h", "_id", *(c.alias(name) for name, c in self._record(found)))
+        named = cut.select(*_KAFKA, "_b", self._id().alias("_id"))
+        read = named.select(*_KAFKA, "_b", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
+        told = read.select(*_KAFKA, "_b", "_id", *(c.alias(name) for name, c in self._record(found)))
         op = F.when(F.col("value").isNotNull(), F.col("_op")).otherwise(F.lit("d"))
         made = told.select("*", self._ok().alias("_ok"), op.alias("_done"), op.eqNullSafe("d").alias("_gone"))
+        made = made.select("*", F.when(~F.col("_ok"), self._why()).alias("_why"))
         kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
         return made.select(*(c.alias(name) for name, c in self._columns()), *kept)
 
@@ -82,7 +83,7 @@ class HeaderPlan:
 
         branches: Any = F
         for writer in reversed((*self.keys, *self.values)):
-            branches = branches.when(F.col("_h") == F.lit(writer.header), F.lit(writer.entry.id))
+            branches = branches.when(F.startswith("_b", F.lit(writer.header)), F.lit(writer.entry.id))
         found: Column = branches
         return found
 
@@ -102,7 +103,7 @@ class HeaderPlan:
 
         keyed = F.col("key").isNull()
         if self.keys:
-            keyed = keyed | F.substring("key", 1, 5).isin(*[F.lit(w.header) for w in self.keys])
+            keyed = reduce(lambda one, w: one | F.startswith("key", F.lit(w.header)), self.keys, keyed)
         op, ts = F.col("_op"), F.col("_ts")
         told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & op.isin("c", "u", "d"))
         return F.coalesce(F.col("_sound") & (F.col("value").isNull() | keyed) & told, F.lit(False))
@@ -131,36 +132,40 @@ class HeaderPlan:
         yield "query", F.lit(None).cast("string")
         yield "row", F.lit(0)
         yield "source", F.struct("topic", "partition", "offset", "timestamp")
-        yield "error", F.when(~ok, self._error())
+        error = F.struct(F.col("_why.code"), F.col("_why.detail"), F.col("key"), F.col("value"))
+        yield "error", F.when(~ok, error)
 
-    def _error(self) -> Column:
-        """Why a message is refused, as far as its header tells."""
+    def _why(self) -> Column:
+        """Why a message is refused, as far as its header tells: code and detail, in literals."""
         from pyspark.sql import functions as F
 
-        header = F.col("_h")
-        known = [F.lit(w.header) for w in (*self.values, *self.keys)]
-        detail = 'Spark can\'t read the record; check="exact" says why'
-        unreadable = [
-            (header.eqNullSafe(of) | F.substring("key", 1, 5).eqNullSafe(of), error.code, _why(entry, error))
-            for entry, error in self.unreadable
-            for of in (F.lit(frame(entry.id, b"")),)
-        ]
+        data = F.col("_b")
         rules = (
-            (header.isNull(), "EMPTY_RECORD", "key and value are null"),
-            (~((F.length(header) == 5) & header.startswith(F.lit(b"\0"))), "NOT_FRAMED", "no Confluent header"),
-            *unreadable,
-            (~header.isin(*known), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+            (data.isNull(), "EMPTY_RECORD", "key and value are null"),
+            ((F.length(data) < 5) | ~F.startswith(data, F.lit(b"\0")), "NOT_FRAMED", "no Confluent header"),
+            *self._unreadable(data),
+            (F.col("_id").isNull(), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+            (F.lit(True), "MALFORMED", 'Spark can\'t read the record; check="exact" says why'),
         )
-        code, told = F.lit("MALFORMED"), F.lit(detail)
-        for condition, name, text in reversed(rules):
-            code = F.when(condition, F.lit(name)).otherwise(code)
-            told = F.when(condition, F.lit(text)).otherwise(told)
-        return F.struct(code.alias("code"), told.alias("detail"), F.col("key"), F.col("value"))
+        branches: Any = F
+        for condition, code, detail in rules:
+            branches = branches.when(condition, F.struct(F.lit(code).alias("code"), F.lit(detail).alias("detail")))
+        why: Column = branches
+        return why
+
+    def _unreadable(self, data: Column) -> Iterator[tuple[Column, str, str]]:
+        """What is said of messages with the id of a registered version that can't be read."""
+        from pyspark.sql import functions as F
+
+        for entry, error in self.unreadable:
+            header = F.lit(frame(entry.id, b""))
+            named = F.startswith(data, header) | F.startswith(F.col("key"), header)
+            yield named, error.code, f"{entry.subject} version {entry.version}: {error.detail}"
 
     def _sound(self, shape: Shape, record: Column) -> Column:
         """Spark could read the record, and each value fits the type that it is given."""
-        row = record[ROW] if shape.nested else record
-        sound = (row if shape.nested else row[shape.mark]).isNotNull()
+        row = record[ROW] if shape.exact else record
+        sound = (row if shape.exact else row[shape.mark]).isNotNull()
         for column in self.table.columns:
             found = shape.columns.get(column.name)
             if found is not None and _doubtful(shape, found):
@@ -169,7 +174,7 @@ class HeaderPlan:
         return sound
 
     def _row(self, shape: Shape, record: Column) -> Column:
-        return self._cells(shape, record[ROW] if shape.nested else record)
+        return self._cells(shape, record[ROW] if shape.exact else record)
 
     def _old(self, shape: Shape, record: Column) -> Column | None:
         from pyspark.sql import functions as F
@@ -204,10 +209,6 @@ class HeaderPlan:
             lacks = F.col("value").isNotNull() & F.col("_id").isin(*shape.lacking(column.name))
             value = F.when(lacks, preset).otherwise(value)
         return value
-
-
-def _why(entry: Registered, error: WireError) -> str:
-    return f"{entry.subject} version {entry.version}: {error.detail}"
 
 
 def _read(shape: Shape) -> Column:

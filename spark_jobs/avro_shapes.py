@@ -26,18 +26,17 @@ _WIDER = {("int", "long"): "long", ("float", "double"): "double"}
 class Shape:
     """Schemas that are read into the same fields without changing a value.
 
-    texts_read, readers: the schema that Spark gets for each of `writers`, and the one that it is resolved to.
-    nested: their columns stand in a record ROW of their own, whose bytes are the same; exact: Spark reads that record,
-    and an old row, as structs of the newest version's columns in their own types. mark: where it is not nested, a field
-    that is NULL only where Spark could not read the record. columns: the newest version's columns that it has, as they
-    are on the wire; texts: those of them that are BIGINT UNSIGNED as text.
+    texts_read, readers: the schema that Spark gets for each of `writers`, with a field for the header before them, and
+    the one that it is resolved to. exact: Spark reads the columns, which stand in a record ROW of their own, and an old
+    row, as structs of the newest version's columns in their own types. mark: where that is not so, a field that is NULL
+    only where Spark could not read the record. columns: the newest version's columns that it has, as they are on the
+    wire; texts: those of them that are BIGINT UNSIGNED as text.
     """
 
     number: int
     writers: tuple[WriterSchema, ...]
     texts_read: tuple[str, ...]
     readers: tuple[str, ...]
-    nested: bool
     exact: bool
     mark: str
     columns: Mapping[str, Column]
@@ -58,32 +57,29 @@ class Shape:
         names = [name for name in wanted if name in types]
         everywhere = [n for n in (*names, OP) if all(isinstance(f.get(n, []), str | dict) for f in own)]
         has_before = any(BEFORE in fields for fields in own)
-        nested = all(_columns_first(d, w) for d, w in zip(described, writers, strict=True))
+        columns = {c.name: c for w in reversed(writers) for c in w.record.columns}
+        shown = {name: columns[name] for name in names}
+        exact = all(map(_columns_first, described, writers)) and _same(shown, types, wanted)
+        mark = (*everywhere, _free(MARK, types))[0]
         readers, texts_read = [], []
         for document, fields, writer in zip(described, own, writers, strict=True):
             made = list(_fields(fields, names, types))
             head = {k: document[k] for k in ("name", "namespace") if k in document}
-            if nested:
+            own_fields = [{"name": f["name"], "type": _lean(f["type"])} for f in document["fields"]]
+            if exact:
                 made = [_row(made)]
                 count = len(writer.record.columns)
-                own_fields = [{"name": f["name"], "type": _lean(f["type"])} for f in document["fields"]]
-                parts = [_row(own_fields[:count]), *own_fields[count:]]
-                document = {"type": "record", **head, "fields": parts}
+                own_fields = [_row(own_fields[:count]), *own_fields[count:]]
             elif not everywhere:
-                made.append({"name": MARK, "type": "int", "default": 1})
+                made.append({"name": mark, "type": "int", "default": 1})
             made += _fields(fields, [*_EXTENSION], types)
             if has_before:
                 made.append(_before(fields.get(BEFORE), names, types))
             readers.append(spark_schema(json.dumps({"type": "record", **head, "fields": made})))
-            texts_read.append(spark_schema(json.dumps(document)))
-        columns = {c.name: c for w in reversed(writers) for c in w.record.columns}
-        shown = {name: columns[name] for name in names}
+            framed = [_header(fields), *own_fields]
+            texts_read.append(spark_schema(json.dumps({"type": "record", **head, "fields": framed})))
         texts = frozenset(n for n, c in shown.items() if c.type.kind is Kind.INTEGER and types[n] == "string")
-        exact = nested and names == [*wanted] and all(_spark_type(types[n]) == spark_type(wanted[n]) for n in names)
-        return cls(
-            number, tuple(writers), tuple(texts_read), tuple(readers), nested, exact, (*everywhere, MARK)[0], shown,
-            texts, has_before,
-        )  # fmt: skip
+        return cls(number, tuple(writers), tuple(texts_read), tuple(readers), exact, mark, shown, texts, has_before)
 
     def lacking(self, name: str) -> list[Any]:
         """Ids of the value schemas without this column."""
@@ -166,6 +162,11 @@ def _spark_type(kind: Any) -> str | None:
     return _SPARK.get(kind)
 
 
+def _same(shown: Mapping[str, Column], types: Mapping[str, Any], wanted: Mapping[str, Column]) -> bool:
+    """Spark reads just the newest version's columns, in their types; BIGINT UNSIGNED comes as signed, or as text."""
+    return [*shown] == [*wanted] and all(_spark_type(types[n]) == spark_type(wanted[n]) for n in shown)
+
+
 def _columns_first(document: Mapping[str, Any], writer: WriterSchema) -> bool:
     """The fields of the columns come before all others."""
     names = [c.name for c in writer.record.columns]
@@ -175,6 +176,18 @@ def _columns_first(document: Mapping[str, Any], writer: WriterSchema) -> bool:
 def _row(fields: list[Any]) -> dict[str, Any]:
     """A field of a record of these fields: in Avro's binary form it is nothing but they."""
     return {"name": ROW, "type": {"type": "record", "name": ROW, "fields": fields}}
+
+
+def _header(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Confluent's header as a field, which Avro skips: a message need not be cut, and so copied, to be read."""
+    name = _free("_bridge_header", fields)
+    return {"name": name, "type": {"type": "fixed", "name": name, "size": 5}}
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _lean(kind: Any) -> Any:

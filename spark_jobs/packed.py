@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow
+
+from spark_jobs.settled import Run, map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,11 +25,10 @@ pa: Any = pyarrow  # the stubs know less than the library
 
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS = pa.list_(_HEADER)
-Run = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
-    """`frame.mapInArrow(run, schema)` of messages. frame: with Kafka's columns, with or without headers.
+    """`map_batches(frame, run, schema)` of messages. frame: with Kafka's columns, with or without headers.
 
     run: gets batches with headers as Spark has them, and never NULL.
     """
@@ -37,7 +38,7 @@ def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFr
         # Both parts in base64: a key that is not UTF-8 is not changed on the way.
         parts = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
         frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(parts)))
-    return frame.mapInArrow(Unpacked(run), schema)
+    return map_batches(frame, Unpacked(run), schema)
 
 
 @dataclass(frozen=True)

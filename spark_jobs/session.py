@@ -10,6 +10,7 @@ import atexit
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -45,6 +46,7 @@ _START: Mapping[str, str] = MappingProxyType(
 _LOOPBACK: Mapping[str, str] = MappingProxyType(
     {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 )
+_LONGEST_SOCKET = 103  # bytes in a socket's name, on the system that allows least
 _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
@@ -135,7 +137,7 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     ours = {
         **RUNTIME,
         **_START,
-        **(_LOOPBACK if _is_local(master) else {}),
+        **({**_LOOPBACK, **_sockets(scratch)} if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
         _JVM_OPTIONS: " ".join(filter(None, [_HUGE, f"-Dlog4j2.configurationFile={log4j}", config.get(_JVM_OPTIONS)])),
@@ -147,6 +149,17 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     if _is_local(master):
         ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
     return ours
+
+
+def _sockets(folder: Path) -> dict[str, str]:
+    """Python's workers are reached through sockets in the file system, which cost less than TCP's on loopback.
+
+    Not where the system has none, nor where their names, of 42 characters in the folder, would be too long for one.
+    """
+    if not hasattr(socket, "AF_UNIX") or len(str(folder).encode()) > _LONGEST_SOCKET - 43:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
 
 
 def _variables(*, local: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ from spark_jobs.columns import arrow_schema, tidb_row
 from spark_jobs.fitted import Fitted
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.plans import metric, skipped_told
+from spark_jobs.settled import map_batches
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.typed_view import typed_view
 from spark_jobs.typed_workers import FORMATS, TypedBatches, typed_schema, versions_of, warm
@@ -46,7 +47,7 @@ def typed_decode(
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
         batches = TypedBatches(seen if typed else side, tuple(versions), arrow_schema(schema), missing, until)
-        made = frame.mapInArrow(Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
+        made = map_batches(frame, Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
         changes = _ours(made, id_)
     return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
 
@@ -73,7 +74,7 @@ def _avro(frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], key:
     batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
     run = batches if view.types == EXACT else Fitted(batches, view)
     wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
-    return wanted.mapInArrow(run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
+    return map_batches(wanted, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
 
 
 def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:

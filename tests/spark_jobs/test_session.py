@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -146,3 +147,37 @@ def test_huge_methods_are_compiled_under_spark_submit() -> None:
     assert huge_methods(cluster) == {executor: huge}
     assert huge_methods({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} -Xss4m"}
     assert huge_methods({**cluster, executor: huge}) == {}
+
+
+def test_sockets_in_the_file_system(spark: SparkSession, tmp_path: Path) -> None:
+    """Python's workers are reached by them, unless their names would be too long."""
+    from spark_jobs import session
+
+    folder = spark.conf.get("spark.python.unix.domain.socket.dir")
+    assert folder is not None
+    spark.range(1).mapInArrow(lambda batches: batches, "id bigint").collect()
+    assert any(found.is_socket() for found in Path(folder).iterdir())
+    assert session._sockets(Path("/" + 59 * "x")) != {} == session._sockets(Path("/" + 60 * "x"))
+
+
+def test_workers_settle(spark: SparkSession) -> None:
+    """What a worker has loaded is neither collected after each task nor looked for in Spark's zips before it."""
+    import pyarrow as pa
+
+    from spark_jobs.settled import map_batches
+
+    def seen(batches: Any) -> Any:
+        import gc
+        import sys
+        from importlib import import_module
+        from zipimport import zipimporter
+
+        list(batches)
+        zips = sum(isinstance(one, zipimporter) for one in sys.path_importer_cache.values())
+        import_module("pyspark.sql.functions.partitioning")  # from a zip whose importer was forgotten
+        yield pa.RecordBatch.from_pylist([{"frozen": gc.get_freeze_count(), "zips": zips}])
+
+    frame = map_batches(spark.range(0, 2, 1, 2), seen, "frozen bigint, zips bigint")
+    for row in frame.collect() + frame.collect():
+        assert row["frozen"] > 20_000
+        assert row["zips"] == 0
