@@ -88,8 +88,10 @@ class DecodeJob:
             self._warming.stop()
 
     def _takes(self) -> bool:
-        from spark_jobs import cell_changes, cell_lines
-
+        try:
+            from spark_jobs import cell_changes, cell_lines
+        except ImportError:  # no pyarrow
+            return False
         return cell_lines.takes(self._side) if self._schema is None else cell_changes.takes(self._side)
 
     @cached_property
