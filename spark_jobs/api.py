@@ -193,8 +193,10 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
             if name in have:
                 columns.append(F.col(name).cast("array<struct<key:string,value:binary>>").alias(name))
         else:
-            kind = _TYPES.get(name, "binary")
-            columns.append((F.col(name) if name in have else F.lit(None)).cast(kind).alias(name))
+            found = (F.col(name) if name in have else F.lit(None)).cast(_TYPES.get(name, "binary"))
+            if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
+                found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
+            columns.append(found.alias(name))
     return messages.select(*columns)
 
 

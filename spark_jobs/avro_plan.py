@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from schemas.errors import WireError
 from schemas.publish.avro import BEFORE
 from schemas.publish.spark import metadata_of
 from schemas.table import Column as TableColumn
@@ -34,7 +35,7 @@ from spark_jobs.columns import (
     spark_type,
     tidb_row,
 )
-from spark_jobs.lookup import HttpSchemas
+from spark_jobs.lookup import HttpSchemas, Registered
 from spark_jobs.plans import metric, widens
 from spark_jobs.table_view import Missing, default_of
 from spark_jobs.workers import rescue, rescued_type
@@ -55,6 +56,7 @@ class AvroPlan:
     others: tuple[bytes, ...]
     exact: bool
     missing: Missing = "null"
+    unreadable: tuple[tuple[Registered, WireError], ...] = ()
 
     @classmethod
     def of(cls, side: Side, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
@@ -67,7 +69,7 @@ class AvroPlan:
             side.schemas.know(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
         others = tuple({frame(e.id, b"") for e in found.others if e.id not in ids})
-        return cls(side, once(found.keys), once(found.values), others, exact, missing)
+        return cls(side, once(found.keys), once(found.values), others, exact, missing, found.unreadable)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -89,7 +91,8 @@ class AvroPlan:
 
         if not self.exact:
             zone = self.side.options.time_zone
-            plan = HeaderPlan(self.table, self.keys, self.values, self.others, self.missing, zone)
+            known = (self.table, self.keys, self.values, self.others, self.missing, zone)
+            plan = HeaderPlan(*known, self.unreadable)
             return plan.decode(frame_, keep)
 
         read = self.without_others(frame_).select(

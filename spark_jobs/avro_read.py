@@ -13,13 +13,16 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from schemas.errors import WireError
 from schemas.publish.avro import BEFORE
 from schemas.table import Column as TableColumn
 from schemas.table import Table
 from schemas.types import Kind
+from schemas.wire.framing import frame
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, ROW, Shape, shapes
 from spark_jobs.columns import python_value, spark_type, tidb_row
+from spark_jobs.lookup import Registered
 from spark_jobs.plans import metric
 from spark_jobs.table_view import Missing, default_of
 
@@ -34,7 +37,8 @@ _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
 class HeaderPlan:
     """Messages of one table → change events. missing: what a row has for a column that its version lacks.
 
-    others: headers of other tables' records, which are left out and counted. time_zone: of TIMESTAMP text.
+    others: headers of other tables' records, which are left out and counted. time_zone: of TIMESTAMP text. unreadable:
+    registered versions that can't be read, and why.
     """
 
     table: Table
@@ -43,8 +47,9 @@ class HeaderPlan:
     others: tuple[bytes, ...]
     missing: Missing = "null"
     time_zone: str = "UTC"
+    unreadable: tuple[tuple[Registered, WireError], ...] = ()
 
-    def decode(self, frame: DataFrame, keep: bool = False) -> DataFrame:
+    def decode(self, frame_: DataFrame, keep: bool = False) -> DataFrame:
         """Messages with Kafka's columns → change events (spark_jobs.columns.CHANGES, before and after as structs).
 
         keep: with the message, as `_key` and `_value`.
@@ -54,14 +59,14 @@ class HeaderPlan:
         if self.others:
             header = F.substring(F.coalesce("value", "key"), 1, 5)
             theirs = F.coalesce(header.isin(*[F.lit(h) for h in self.others]), F.lit(False))
-            marked = frame.withColumn("_theirs", theirs)
+            marked = frame_.withColumn("_theirs", theirs)
             marked = marked.observe(
                 metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
             )
-            frame = marked.where(~F.col("_theirs"))
+            frame_ = marked.where(~F.col("_theirs"))
         found = shapes(self.values, self.keys)
         data = F.coalesce("value", "key")
-        cut = frame.select(*_KAFKA, data.alias("_b"))
+        cut = frame_.select(*_KAFKA, data.alias("_b"))
         # A select for each step: what several columns of the next one use is then worked out once.
         named = cut.select(*_KAFKA, "_b", self._id().alias("_id"))
         read = named.select(*_KAFKA, "_b", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
@@ -138,6 +143,7 @@ class HeaderPlan:
         rules = (
             (data.isNull(), "EMPTY_RECORD", "key and value are null"),
             ((F.length(data) < 5) | ~F.startswith(data, F.lit(b"\0")), "NOT_FRAMED", "no Confluent header"),
+            *self._unreadable(data),
             (F.col("_id").isNull(), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
             (F.lit(True), "MALFORMED", 'Spark can\'t read the record; check="exact" says why'),
         )
@@ -146,6 +152,15 @@ class HeaderPlan:
             branches = branches.when(condition, F.struct(F.lit(code).alias("code"), F.lit(detail).alias("detail")))
         why: Column = branches
         return why
+
+    def _unreadable(self, data: Column) -> Iterator[tuple[Column, str, str]]:
+        """What is said of messages with the id of a registered version that can't be read."""
+        from pyspark.sql import functions as F
+
+        for entry, error in self.unreadable:
+            header = F.lit(frame(entry.id, b""))
+            named = F.startswith(data, header) | F.startswith(F.col("key"), header)
+            yield named, error.code, f"{entry.subject} version {entry.version}: {error.detail}"
 
     def _sound(self, shape: Shape, record: Column) -> Column:
         """Spark could read the record, and each value fits the type that it is given."""

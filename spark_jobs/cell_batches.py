@@ -224,9 +224,12 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(side: Side, bare: bool = False) -> CellReader:
-    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only."""
-    more: dict[str, Any] = {}
+def reader_of(side: Side, bare: bool = False, whole: bool = False) -> CellReader:
+    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
+
+    whole: what other messages have beside their rows can be told (schemas.wire.beside), and their columns' order is.
+    """
+    more: dict[str, Any] = {"whole": True} if whole else {}
     if side.format == "avro":
         from schemas.wire.avro_cells import Compiled
 
@@ -244,7 +247,7 @@ def _writer_of(side: Side) -> CellWriter:
 def read(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:
     """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
     topics = _topics(batch.column("topic"))
-    rows, left = reader.read(_binaries(batch.column("key")), _binaries(batch.column("value")), topics)
+    rows, left = reader.read(binaries(batch.column("key")), binaries(batch.column("value")), topics)
     return rows, left, topics
 
 
@@ -256,7 +259,7 @@ def unread(batch: Any, rows: CellRows, left: Any) -> Any:
     return other
 
 
-def _binaries(column: Any) -> Binaries:
+def binaries(column: Any) -> Binaries:
     if column.type != pa.binary():
         column = column.cast(pa.binary())
     _, offsets, data = column.buffers()

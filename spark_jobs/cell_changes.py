@@ -19,6 +19,7 @@ from schemas.codec.jit import COMPILED
 from schemas.codec.plain_cells import plain_texts
 from schemas.event import Message
 from spark_jobs import cell_batches as cells
+from spark_jobs.cell_views import ViewCells, view_of
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.line_batches import messages_of_lines
 from spark_jobs.summary import Summary
@@ -39,15 +40,22 @@ class Changes:
     rows: Any
 
 
+def takes(side: Side) -> bool:
+    """Whether change events of what a side reads come from kernels. Rows that a checksum judges do not."""
+    known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
+    return COMPILED and known and not side.verify_checksum
+
+
 class ChangeReader:
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
     def __init__(self, side: Side, schema: Any) -> None:
-        """schema: CHANGES as Arrow has it. Values that a view or a row checksum judges go through the plain codec."""
+        """schema: CHANGES as Arrow has it, or with structs of the side's view; then a row of another table is of the
+        kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
+        """
         self._side, self._schema = side, schema
-        known = side.format in cells.READERS and (side.tables is not None or side.format == "avro")
-        judged = side.verify_checksum or (side.view is not None and bool(side.view.table.columns))
-        self._fits = COMPILED and known and not judged
+        self._fits = takes(side)
+        self._view = view_of(side)
 
     @cached_property
     def _plain(self) -> Any:
@@ -85,12 +93,14 @@ class ChangeReader:
             yield from self.parts(batch.slice(half), summary)
             return
         slow = cells.unread(batch, rows, left)
-        slow[rows.message[_several_flags(rows)]] = True
+        slow[rows.message[several_flags(rows)]] = True
+        if self._view is not None:
+            slow[rows.message[self._view.doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         kept = ~slow[rows.message]
         if summary is not None:
             cells.count(rows, {}, kept, topics, summary)
-        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema)
+        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)
         yield batch, Changes(rows.message[kept], made), np.flatnonzero(slow)
 
 
@@ -102,7 +112,7 @@ def _texts(rows: CellRows) -> Any:
     return cells.array(found, pa.string())
 
 
-def _several_flags(rows: CellRows) -> Any:
+def several_flags(rows: CellRows) -> Any:
     """Rows with more than one flag: in which order is the decoder's to say."""
     count = np.zeros(len(rows.message), np.int64)
     for flagged in rows.flags.values():
@@ -110,7 +120,7 @@ def _several_flags(rows: CellRows) -> Any:
     return count > 1
 
 
-def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any) -> Any:
+def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any, view: ViewCells | None) -> Any:
     """The chosen rows as a record batch of the schema."""
     of, message = rows.shape[chosen], rows.message[chosen]
     shape, count = pa.array(of), len(chosen)
@@ -126,13 +136,23 @@ def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any) ->
     ops = rows.op[chosen]
     # Offsets of one letter each: ops are c, u and d.
     letters = [None, pa.py_buffer(np.arange(count + 1, dtype=np.int32)), pa.py_buffer(np.ascontiguousarray(ops))]
+    typed = pa.types.is_struct(schema.field("before").type)
+
+    def side(name: str, first: Any) -> Any:
+        kind = schema.field(name).type
+        if not typed:
+            return _maps(rows, chosen, first, texts, kind)
+        assert view is not None
+        return view.structs(rows, chosen, first, texts, kind)
+
+    kinds = view.kinds(shapes) if typed and view is not None else ["row"] * len(shapes)
     made |= {
-        "kind": pa.repeat("row", count),
+        "kind": pa.array(kinds, pa.string()).take(shape),
         "op": pa.Array.from_buffers(pa.string(), count, letters),
         "commit_ts": pa.array(stamps, mask=unstamped),
         "commit_time": pa.array((stamps >> _OP_BITS) * 1000, mask=unstamped).view(schema.field("commit_time").type),
-        "before": _maps(rows, chosen, rows.before, texts, schema.field("before").type),
-        "after": _maps(rows, chosen, rows.after, texts, schema.field("after").type),
+        "before": side("before", rows.before),
+        "after": side("after", rows.after),
         "flags": _flags(rows, chosen, schema.field("flags").type),
         "row": pa.array(cells.numbers(message)),
         "source": source_array(batch, message, schema.field("source").type),

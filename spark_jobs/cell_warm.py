@@ -67,8 +67,34 @@ def warm_changes(read: str) -> bool:
     return True
 
 
-def _sample(read: str) -> tuple[Side, Any]:
-    """A side, and messages of the format that it reads: inserts, updates and deletes of all types."""
+@cache
+def warm_lines(read: str) -> bool:
+    """As `warm`, what decodes a format to lines of the plain form."""
+    from schemas.codec.jit import COMPILED
+    from schemas.wire.beside import BESIDE
+
+    if not (COMPILED and read in BESIDE):
+        return False
+    from spark_jobs.cell_lines import LineReader
+
+    reading, batch = _sample(read, places=True)
+    for _ in LineReader(reading).parts(batch):
+        pass
+    return True
+
+
+def kept() -> bool:
+    """Whether machine code that one process makes is there for others."""
+    from schemas.codec import kernel_plain_lines
+
+    return kernel_plain_lines.KEPT
+
+
+def _sample(read: str, places: bool = False) -> tuple[Side, Any]:
+    """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
+
+    places: with the partitions and offsets that they are from.
+    """
     import pyarrow
 
     pa, schemas = pyarrow, _Schemas()
@@ -86,5 +112,9 @@ def _sample(read: str) -> tuple[Side, Any]:
             "timestamp": pa.array([0] * len(messages), pa.timestamp("us", "UTC")),
         }
     )
+    if places:
+        numbers = list(range(batch.num_rows))
+        batch = batch.append_column("partition", pa.array([0] * len(numbers), pa.int32()))
+        batch = batch.append_column("offset", pa.array(numbers, pa.int64()))
     source = OneTable(TableVersion(0, _TABLE)) if read != "avro" else None
     return Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch

@@ -1,14 +1,15 @@
-"""`spark.read.format("ticdc")` and `spark.readStream`: Spark's Python data source API over the in-process codec.
+"""`spark.read.format("ticdc")` and `spark.readStream`: Spark's Python data source API, in batches of messages.
 
     from spark_jobs import datasource
     datasource.register(spark)
     spark.read.format("ticdc").option("format", "open").option("ddl", "history.jsonl").load("messages.jsonl")
 
-For convenience, not for speed: `spark_jobs.decode` on Spark's own sources has the plans in the JVM and the compiled
-kernels. Options are those of `decode` (format, registry, schemas, ddl, history, table, time_zone, missing, types, time,
-on_lossy, claim_checks), and `path` (a message file or a folder of them) or `topic` with `kafka.bootstrap.servers` (any
-`kafka.NAME` is a client's setting) and `from_offset`. A Python data source has no metrics: what `decode` leaves out
-and counts are rows of the kinds `other` (a change of another table than `table`) and `tombstone`.
+For convenience: `spark_jobs.decode` on Spark's own sources is faster still, as the source's messages need not become
+Python's first. Options are those of `decode` (format, registry, schemas, ddl, history, table, time_zone, missing,
+types, time, on_lossy, claim_checks), and `path` (a message file or a folder of them) or `topic` with
+`kafka.bootstrap.servers` (any `kafka.NAME` is a client's setting) and `from_offset`. A Python data source has no
+metrics: what `decode` leaves out and counts are rows of the kinds `other` (a change of another table than `table`) and
+`tombstone`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ from schemas.kafka_settings import client_settings
 from schemas.options import Options
 from schemas.publish.spark import Types
 from schemas.wire import format_named
-from spark_jobs.codec import Result, Side, check_any_order, decode_one
+from spark_jobs.cell_changes import ChangeReader
+from spark_jobs.cell_warm import warm_changes
+from spark_jobs.codec import Result, Side, check_any_order
 from spark_jobs.columns import tidb_row
+from spark_jobs.decode_job import batch_of, limited
 from spark_jobs.messages import MAX_LINE, parse_line, read_messages
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table, zone_of
@@ -51,7 +55,7 @@ from spark_jobs.workers import change_row, source_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch; bytes of a file's partition
+_ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
 _KNOWN = (
     "format", "registry", "schemas", "ddl", "history", "table", "time_zone", "missing", "types", "time", "on_lossy",
     "claim_checks", "path", "topic", "from_offset",
@@ -194,14 +198,41 @@ class _Decoding:
     def __init__(self, asked: Asked, schema: StructType) -> None:
         self._topic, self._kafka = asked.given.get("topic"), asked.settings if "topic" in asked.given else {}
         self._side, self._schema = asked.side, schema
+        if self._side.tables is not None or self._side.format == "avro":
+            warm_changes(self._side.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        decoder, schema = self._side.decoder(), to_arrow_schema(self._schema)
-        rows = (row for item in self._items(partition) for row in self._rows(decoder, item))
-        while batch := list(islice(rows, _ROWS)):
-            yield pa.RecordBatch.from_pylist(batch, schema=schema)
+        schema = to_arrow_schema(self._schema)
+        reader, items = ChangeReader(self._side, schema), self._items(partition)
+        while chunk := list(limited(items)):
+            batch, start = batch_of(chunk, timed=True), 0
+            if batch is None:
+                yield from self._slowly(reader, chunk, schema)
+                continue
+            for part, fast, rest in reader.parts(batch):
+                some = [chunk[start + at] for at in rest.tolist()]
+                start += part.num_rows
+                yield from self._in_order(reader, some, rest, fast, schema)
+
+    def _in_order(self, reader: ChangeReader, items: list[Read], rest: Any, fast: Any, schema: Any) -> Iterator[Any]:
+        """What the kernels read, and the rows of the other items, which stand at `rest`."""
+        import numpy as np
+
+        if fast is None or not len(rest):
+            yield from [fast.rows] if fast is not None else self._slowly(reader, items, schema)
+            return
+        rows = [list(self._rows(reader, item)) for item in items]
+        slow = pa.RecordBatch.from_pylist([row for some in rows for row in some], schema=schema)
+        order: Any = np.argsort(np.concatenate((fast.origin, np.repeat(rest, list(map(len, rows))))), kind="stable")
+        (whole,) = pa.Table.from_batches([fast.rows, slow]).combine_chunks().to_batches() or [slow]
+        yield whole.take(order)
+
+    def _slowly(self, reader: ChangeReader, items: list[Read], schema: Any) -> Iterator[Any]:
+        rows = (row for item in items for row in self._rows(reader, item))
+        while some := list(islice(rows, _ROWS)):
+            yield pa.RecordBatch.from_pylist(some, schema=schema)
 
     def _items(self, part: InputPartition) -> Iterator[Read]:
         if isinstance(part, TopicPart):
@@ -212,9 +243,9 @@ class _Decoding:
         assert isinstance(part, FilePart)
         return read_messages(Path(part.path)) if part.end is None else _lines(part, part.end)
 
-    def _rows(self, decoder: Any, item: Read) -> Iterator[dict[str, Any]]:
+    def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
-        result = decode_one(decoder, item) if isinstance(item, Message) else Result(error=item[0])
+        result = reader.one(item) if isinstance(item, Message) else Result(error=item[0])
         source, error, view = source_of(message), result.error, self._side.view
         if error is not None:
             told = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -177,10 +178,20 @@ class _TopicLines:
         self.close, self.abandon = sink.close, sink.abandon
 
     def write(self, value: dict[str, Any]) -> None:
-        self._sink.write(Message(None, json_line(value).encode(), self._topic, value.get("partition")))
+        self._write(json_line(value), value.get("partition"))
 
     def write_text(self, line: str) -> None:
-        self.write(json.loads(line))
+        head = _HEAD.match(line)
+        self._write(line, json.loads(head[1]) if head else json.loads(line).get("partition"))
+
+    def _write(self, line: str, partition: int | None) -> None:
+        self._sink.write(Message(None, line.encode(), self._topic, partition))
+
+
+_HEAD = re.compile(
+    r'\{"kind": "\w+", "format": "[\w-]+", "topic": (?:null|"(?:[^"\\]|\\.)*"), "partition": (null|\d+), '
+)
+"""How the line of an event begins; group 1 is its partition."""
 
 
 def line_sink(place: str, kafka: KafkaClient) -> LineSink:

@@ -13,7 +13,9 @@ import pyarrow
 from schemas.errors import BridgeError, SetupError, WireError
 from schemas.event import DdlEvent, Message
 from schemas.plain import json_line
+from spark_jobs import cell_lines
 from spark_jobs.cell_batches import Fast, RowFinder, Transcoder, in_order, takes
+from spark_jobs.cell_lines import LineReader, Lines
 from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import plain_item
 from spark_jobs.flow import Work
@@ -24,11 +26,12 @@ pa: Any = pyarrow  # the stubs know less than the library
 
 MARKS = "array<struct<commit_ts:bigint,rank:int,id:binary,count:int>>"
 RESULTS = (
-    "position bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
+    "position bigint, messages bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
     f" tally map<string,bigint>, error struct<code:string,fields:string>, origin string, marks {MARKS},"
     " partition int, resolved bigint, fatal struct<code:string,fields:string>"
 )
 DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+_RUN = 1000  # messages in a row of results, at most
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 Item = Message | tuple[WireError, Message]
 
@@ -83,7 +86,7 @@ class DdlBatches:
 
 @dataclass(frozen=True)
 class JobBatches:
-    """Rows of the input → RESULTS: what jobs.run does with each message.
+    """Rows of the input → RESULTS: what jobs.run does with each message, or with several (`messages`; NULL: one).
 
     A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
     """
@@ -95,23 +98,45 @@ class JobBatches:
         work = self.work
         if work.write is not None and not work.marked and takes(work.read.format, work.write.format):
             return self._by_kernels(batches, Transcoder(work.read, work.write, work.topic))
+        if work.write is None and cell_lines.takes(work.read, work.marked):
+            return self._by_kernels(batches, LineReader(work.read))
         return self._one_by_one(batches, one_of(work))
 
-    def _by_kernels(self, batches: Iterable[pa.RecordBatch], transcoder: Transcoder) -> Iterator[Any]:
+    def _by_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
         def slow(found: dict[str, Any]) -> list[dict[str, Any]]:
-            return [self._row(found, transcoder.one, plain=False)]
+            return [self._row(found, codecs.one, plain=False)]
 
         for batch in batches:
             try:
                 summary = Summary()
-                for part, fast, rest in transcoder.parts(batch, summary):
-                    made = None if fast is None else self._fast(part, fast, summary.drained())
-                    origin = None if fast is None else np.unique(fast.origin)
+                for part, fast, rest in codecs.parts(batch, summary):
+                    made, origin = None, None
+                    if isinstance(fast, Lines):
+                        made, origin = self._lines(part, fast, rest, summary.drained())
+                    elif fast is not None:
+                        made, origin = self._fast(part, fast, summary.drained()), np.unique(fast.origin)
                     yield in_order(part, rest, self.schema, slow, made, origin)
             except SetupError as error:
                 position = batch.column("position")[0].as_py()
                 yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
                 return
+
+    def _lines(self, part: Any, fast: Lines, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
+        """As `_fast`, of lines: a row for many messages that no other stands between."""
+        stands = np.flatnonzero(fast.part == 0)  # where the lines of a message begin
+        message, schema = fast.origin[stands], self.schema
+        run = np.searchsorted(rest, message) * part.num_rows + np.arange(len(message)) // _RUN
+        _, first, sizes = np.unique(run, return_index=True, return_counts=True)
+        count, which = len(first), pa.array(message[first])
+        begins = pa.array(np.concatenate((stands[first], [len(fast.part)])).astype(np.int32))
+        tallies = [list(tally.items()) if n == 0 else [] for n in range(count)]
+        made = {
+            "position": part.column("position").take(which), "partition": part.column("partition").take(which),
+            "lines": pa.ListArray.from_arrays(begins, fast.lines), "messages": pa.array(sizes),
+            "tally": pa.array(tallies, schema.field("tally").type),
+        } | {name: pa.array([[]] * count, schema.field(name).type) for name in ("out", "notes", "marks")}  # fmt: skip
+        arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
 
     def _fast(self, part: Any, fast: Fast, tally: dict[str, int]) -> Any:
         """RESULTS of the messages that kernels took; the first has the counts of all."""

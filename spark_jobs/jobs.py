@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from schemas.errors import WireError
 from schemas.event import Message
 from spark_jobs.codec import Result, decode_one, plain_lines, transcode_one
+from spark_jobs.decode_job import DecodeJob
 from spark_jobs.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.flow import Flow, Work, failed
 from spark_jobs.learned import Learning
@@ -40,25 +41,35 @@ def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
             output.close()
 
 
-def run(incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters | None) -> Summary:
+def run(
+    incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
+) -> Summary:
     """Messages → plain-form lines, or messages of another format, in order; `out` fits what the work writes.
 
-    A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop").
+    A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop"). prompt: each
+    message is written as it comes, whatever that costs.
     """
     summary, one = Summary(), _one(work)
+    items: Iterable[Any] = incoming
+    if work.write is None and not (work.marked or work.read.learn or prompt):
+        items = DecodeJob(work.read, summary, getattr(out, "changes", None))(incoming)
     flow: Flow[Any] = Flow(work, summary)
     write: Any = out.write
     with all_or_abandoned(out, dead):
-        for item in incoming:
+        for item in items:
+            if not isinstance(item, Message | tuple):
+                summary.out += len(item)
+                write_all(out, item)
+                continue
             message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
             summary.count(result, message.topic)
             tell(result.notes, summary.messages)
-            items: list[Any] = result.out
+            made: list[Any] = result.out
             if work.write is None:
-                items = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
+                made = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
                 failed(work, result.error, message, dead, summary)
-            passing = items if result.error else flow.take(items, result.marks, message.partition, result.resolved)
+            passing = made if result.error else flow.take(made, result.marks, message.partition, result.resolved)
             for piece in passing:
                 write(piece)
                 summary.out += 1
@@ -66,6 +77,15 @@ def run(incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters 
             write(piece)
             summary.out += 1
     return summary
+
+
+def write_all(out: Any, made: Any) -> None:
+    """What kernels made of messages (spark_jobs.decode_job): lines, or a record batch."""
+    if not isinstance(made, list):
+        out.write_batch(made)
+        return
+    for line in made:
+        out.write_text(line)
 
 
 def tell(notes: list[str], number: int) -> None:

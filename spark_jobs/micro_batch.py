@@ -17,7 +17,8 @@ from schemas.event import DdlEvent
 from schemas.publish.spark import EXACT
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from spark_jobs.cell_warm import warm, warm_changes
+from spark_jobs import cell_lines
+from spark_jobs.cell_warm import warm, warm_changes, warm_lines
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.columns import arrow_schema, unfit
 from spark_jobs.endpoints import KafkaClient, delta_of
@@ -69,6 +70,8 @@ class Runner:
             warm(work.read.format, work.write.format)
         elif self._form == "change" and not work.marked:
             warm_changes(work.read.format)
+        elif self._form == "line" and cell_lines.takes(work.read, work.marked):
+            warm_lines(work.read.format)
         self._sender: Sender | None = None
         if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
             self._sender = Sender(spark.sparkContext, self._out.fixed, checkpoint is not None)

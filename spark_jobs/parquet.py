@@ -50,6 +50,12 @@ class _Writer:
         if len(self._rows) >= _BATCH:
             self._flush()
 
+    def add_batch(self, rows: Any) -> None:
+        """Rows as a table of the file's schema."""
+        if self._rows:
+            self._flush()
+        self._file.write_table(rows)
+
     def _flush(self) -> None:
         self._file.write_table(pa.Table.from_pylist(self._rows, self._schema))
         self._rows.clear()

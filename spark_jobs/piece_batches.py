@@ -14,6 +14,7 @@ from schemas.event import Message
 from schemas.plain import json_line
 from spark_jobs.cell_batches import Fast, Transcoder, in_order
 from spark_jobs.cell_changes import ChangeReader, Changes
+from spark_jobs.cell_lines import LineReader, Lines
 from spark_jobs.codec import PLAIN, Mark, Result, mark, plain_lines
 from spark_jobs.columns import CHANGES
 from spark_jobs.dead_letter import dead_letter
@@ -56,7 +57,7 @@ class PieceBatches:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes = self.schema.field("change").type if self.form == "change" else None
-        worker = Worker(self.work, changes)
+        worker = Worker(self.work, changes, self.form == "line")
         for batch in batches:
             told = Told()
 
@@ -78,7 +79,7 @@ class PieceBatches:
             yield from out
             yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
 
-    def _fast(self, part: Any, fast: Fast | Changes | None) -> Any:
+    def _fast(self, part: Any, fast: Fast | Changes | Lines | None) -> Any:
         """What the kernels wrote or read, as pieces."""
         if fast is None:
             return None
@@ -87,7 +88,9 @@ class PieceBatches:
             "kind": pa.repeat("out", count), "part": zeros, "number": zeros, "rank": zeros,
             "position": part.column("position").take(pa.array(fast.origin)),
         }  # fmt: skip
-        if isinstance(fast, Changes):
+        if isinstance(fast, Lines):
+            columns |= {"number": pa.array(fast.part), "line": fast.lines}
+        elif isinstance(fast, Changes):
             kind = self.schema.field("change").type
             whole = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
             columns |= {"number": fast.rows.column("row"), "change": whole}
@@ -122,14 +125,16 @@ class PieceBatches:
 class Worker:
     """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
 
-    def __init__(self, work: Work, changes: Any = None) -> None:
-        """changes: the Arrow type of change events, where these are made of messages."""
+    def __init__(self, work: Work, changes: Any = None, lines: bool = False) -> None:
+        """changes: the Arrow type of change events, where these are made of messages; lines: where lines are."""
         self._plain = work.read.format == PLAIN
-        self._batches: Transcoder | ChangeReader | None = None
+        self._batches: Transcoder | ChangeReader | LineReader | None = None
         if work.write is not None:
             self._batches = Transcoder(work.read, work.write, work.topic, work.marked)
         elif changes is not None and not work.marked:
             self._batches = ChangeReader(work.read, pa.schema(list(changes)))
+        elif lines and not work.marked:
+            self._batches = LineReader(work.read)
         self.one = self._batches.one if self._batches else one_of(work)
 
     def item(self, found: dict[str, Any]) -> Item | None:

@@ -41,12 +41,15 @@ def tell_lines(command: str, lines: Iterable[str]) -> None:
     print("\n".join(f"{command}: {line}" for line in lines), file=sys.stderr)
 
 
-def batch_line(command: str, number: int, summary: Summary, lag: int, rate: float) -> str:
+def batch_line(command: str, number: int, summary: Summary, lag: int | None, rate: float) -> str:
     """A micro-batch in one line: rows in and out, dead letters by reason, lag in messages, messages a second."""
     dead = ", ".join(f"{code} {n}" for code, n in sorted(summary.errors.items()))
     skipped = ", ".join(f"{kind} {n}" for kind, n in sorted(summary.skipped.items()))
     parts = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
     parts[-1] += f" ({dead})" if dead else ""
     parts += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
-    parts += [f"held {summary.held}"] * bool(summary.held) + [f"lag {lag}", f"{rate:,.0f}/s"]
+    parts += [f"held {summary.held}"] * bool(summary.held) + [
+        f"lag {'unknown' if lag is None else lag}",
+        f"{rate:,.0f}/s",
+    ]
     return f"{command}: batch {number}: " + ", ".join(parts)

@@ -50,7 +50,7 @@ def run(
     with all_or_abandoned(out, dead):
         for row, fault in _results(place, work, kafka, master):
             summary.add(row["tally"] or {})
-            summary.messages += 1
+            summary.messages += row["messages"] or 1
             tell(row["notes"] or [], summary.messages)
             pieces = (row["lines"] if work.write is None else row["out"]) or []
             if fault is not None:
@@ -69,7 +69,7 @@ def run(
 def _results(
     place: str, work: Work, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
-    """(result, error and message if it failed) of each message, in the order of the input."""
+    """(result, error and message if it failed) of each message, or of several, in the order of the input."""
     check_any_order(work.read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
@@ -82,8 +82,10 @@ def _results(
         found.count()
         cores = spark.sparkContext.defaultParallelism
         results = found.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else found
-        for number, row in enumerate(tracked(results.toLocalIterator(), "results"), 1):
+        number = 0
+        for row in tracked(results.toLocalIterator(), "results"):
             result = row.asDict(recursive=True)
+            number += result["messages"] or 1
             if result["fatal"] is not None:
                 raise SetupError(result["fatal"]["code"], **json.loads(result["fatal"]["fields"]))
             if result["bad"] is not None:

@@ -227,13 +227,14 @@ class _Running:
 
     def _tell(self, outcome: Outcome, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary
-        lag = 0
-        with suppress(SetupError):
-            newest, self._read = ends(stream.kafka, self._topic), self._read | outcome.offsets
+        self._read |= outcome.offsets
+        lag = None
+        with suppress(SetupError):  # it is not known while Kafka is away
+            newest = ends(stream.kafka, self._topic)
             lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
-        self._metrics.update(summary, lag=float(lag), rate=rate)
+        self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))
         lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)
         self.total.merge(summary)
 

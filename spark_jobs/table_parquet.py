@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from schemas.event import tso_physical_ms
 from schemas.publish.spark import struct
@@ -20,9 +21,11 @@ from spark_jobs.parquet import _Writer
 from spark_jobs.summary import Summary
 from spark_jobs.views import zone_of
 
+pc: Any = pyarrow.compute  # the stubs know less than the library
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME, _BYTES = pa.timestamp("us", "UTC"), pa.binary()
 _SOURCE = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+_PLACED = pa.struct([*_SOURCE, pa.field("timestamp", _TIME)])
 _ERROR = pa.struct([("code", pa.string()), ("detail", pa.string()), ("key", _BYTES), ("value", _BYTES)])
 # Spark reads the columns' types and metadata from here (upstream ParquetReadSupport.SPARK_METADATA_KEY).
 _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
@@ -60,6 +63,26 @@ class TableParquet(_Writer):
         told = struct(self._view.table, self._view.types, certain=side.tables is not None)
         fields = [_field(name, told if name in ("before", "after") else _spark(kind)) for name, kind in columns]
         super().__init__(path, columns, {_SPARK: json.dumps({"type": "struct", "fields": fields}).encode()})
+
+    @property
+    def changes(self) -> Any:
+        """The change events that `write_batch` takes; None where only lines are taken."""
+        if self._intervals:
+            return None
+        own: dict[str, Any] = {field.name: field.type for field in self._schema}
+        more: dict[str, Any] = {"ddl_type": pa.int32(), "query": pa.string(), "row": pa.int32(), "source": _PLACED}
+        return pa.schema(own | more)
+
+    def write_batch(self, changes: Any) -> None:
+        """Rows of the table, and of others, which are left out and counted."""
+        ours = pc.equal(changes.column("kind"), "row")
+        if others := len(changes) - pc.sum(ours).as_py():
+            self._left["other table"] += others
+            changes = changes.filter(ours)
+        source = changes.column("source")
+        place = pa.StructArray.from_arrays([source.field(f.name) for f in _SOURCE], fields=list(_SOURCE))
+        columns = [place if f.name == "source" else changes.column(f.name) for f in self._schema]
+        self.add_batch(pa.Table.from_arrays(columns, schema=self._schema))
 
     def tell(self, summary: Summary) -> None:
         """Adds what was left out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -27,7 +27,8 @@ _EPOCH = datetime(1970, 1, 1)
 NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
 Missing = Literal["null", "default"]
 OnLossy = Literal["error", "flag"]
-_BITS = {"smallint": 16, "int": 32, "bigint": 64}
+_WIDE = Context(prec=100)  # digits: of any DECIMAL, which the default of 28 is not
+BITS = {"smallint": 16, "int": 32, "bigint": 64}
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class TableView:
             if row is None:
                 continue
             if self.missing == "default" and not event.key_only and event.table is not self.table:
-                lacking = [c for c in self._shown if c.name not in event.table.by_name]
+                lacking = [c for c in self.shown if c.name not in event.table.by_name]
                 made = ((c.name, default_of(c, event.zone)) for c in lacking)
                 row = {**row, **{name: value for name, value in made if value is not None}}
                 setattr(event, side, row)
-            for name, column, read in self._checked:
+            for name, column, read in self.checked:
                 value = row.get(name)
                 if value is not None:
                     self._check(event, column, value, read)
@@ -84,24 +85,24 @@ class TableView:
         """A row that was checked → Python values as Arrow takes them for the columns' types; NULL where flagged."""
         if row is None:
             return None
-        return {n: make(row[n], zone) for n, make in self._makers if n in row}
+        return {n: make(row[n], zone) for n, make in self.makers if n in row}
 
     @cached_property
-    def _shown(self) -> list[Column]:
+    def shown(self) -> list[Column]:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
-    def _checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
+    def checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
         kinds = self.types.kinds
         return [
             (c.name, c, READ[c.type.kind] if c.type.kind in kinds else None)
-            for c in self._shown
+            for c in self.shown
             if c.type.kind in kinds or c.type.kind in _NUMBERS
         ]
 
     @cached_property
-    def _makers(self) -> list[tuple[str, Callable[[Value, str], Any]]]:
-        return [(c.name, self._maker(c)) for c in self._shown]
+    def makers(self) -> list[tuple[str, Callable[[Value, str], Any]]]:
+        return [(c.name, self._maker(c)) for c in self.shown]
 
     def _maker(self, column: Column) -> Callable[[Value, str], Any]:
         if column.type.kind not in self.types.kinds:
@@ -150,12 +151,13 @@ def check_number(column: Column, value: Value) -> None:
     if not isinstance(value, str):
         raise ValueError(value)
     kind = spark_type(column)
-    if kind in _BITS:
-        values.check_range(int(value), _BITS[kind], unsigned=False)
+    if kind in BITS:
+        values.check_range(int(value), BITS[kind], unsigned=False)
     elif kind.startswith("decimal("):
         precision, scale = map(int, kind[8:-1].split(","))
         number = Decimal(value)
-        if number.adjusted() >= precision - scale or number != round(number, scale):
+        last = Decimal((0, (1,), -scale))
+        if number.adjusted() >= precision - scale or number != number.quantize(last, context=_WIDE):
             raise ValueError(value)
     elif kind in ("float", "double"):
         float(value)

@@ -64,7 +64,8 @@ _FORMS = {
 class Shape:
     """What rows have in common. columns: of the cells, in order (virtual ones left out); key: the handle key's names.
 
-    table, table_version, schema_id, zone, key_only: as `RowChange` has them.
+    table, table_version, schema_id, zone, key_only: as `RowChange` has them. order: names of the columns as they stand
+    in the decoder's rows, where that is another order; columns that it lacks are ABSENT.
     """
 
     table: Table
@@ -74,6 +75,7 @@ class Shape:
     schema_id: int | None = None
     zone: str = "UTC"
     key_only: bool = False
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,11 @@ class Kernels:
     def __init__(self, name: str, sources: Sequence[tuple[str, str]]) -> None:
         self._home = _home(name, sources) if COMPILED else None
 
+    @property
+    def kept(self) -> bool:
+        """Whether the code is cached."""
+        return self._home is not None
+
     def inlined(self, function: F) -> F:
         """As `jit`, for a function that is part of its callers' code: a call passes seven numbers for each array."""
         return self.jit(function, forceinline=True)

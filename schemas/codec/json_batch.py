@@ -59,20 +59,31 @@ class Told:
     """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
 
     A decoder's rows are of one: `taught` refuses samples of another. keyed: and such as are known by another key than
-    the handle key.
+    the handle key. beside: and such as have more beside the row (`RowChange.extra`) than this, or their columns in
+    another order.
     """
 
-    def __init__(self, keyed: bool = False) -> None:
+    def __init__(self, keyed: bool = False, beside: frozenset[str] | None = None) -> None:
         self.table: Table | None = None
-        self._keyed = keyed
+        self.order: tuple[str, ...] = ()
+        self._keyed, self._beside = keyed, beside
 
     def taught(self, row: RowChange) -> bool:
         """Whether a sound row is of this table, which the first row says."""
         if row.table_version is None or (self._keyed and row.key != row.table.handle_key):
             return False
+        if self._beside is not None and not self._same(row, self._beside):
+            return False
         if self.table is None:
             self.table = row.table
         return row.table == self.table
+
+    def _same(self, row: RowChange, beside: frozenset[str]) -> bool:
+        order, *others = (tuple(side) for side in (row.after, row.before) if side is not None)
+        if not row.extra.keys() <= beside or any(other != order for other in others):
+            return False
+        self.order = self.order or order
+        return order == self.order
 
 
 class Format(Protocol):

@@ -74,13 +74,22 @@ class Shapes:
         places = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
         if not all(carries(kind.cells[places[c.name]], c) for c in columns if c.name in places):
             return None
+        source = [places.get(c.name, -1) for c in columns]
         shape = Shape(
             table, columns, keys or table.handle_key, version.commit_ts if version else None,
             kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
+            _order(columns, source),
         )  # fmt: skip
-        source = [places.get(c.name, -1) for c in columns]
         shape = self._same.setdefault(shape, shape)
         return shape, None if source == list(range(len(kind.cells))) else _array(source)
+
+
+def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
+    """`Shape.order` of columns of which the record has those at `source`."""
+    there = [n for n in source if n >= 0]
+    if there == sorted(there):
+        return ()
+    return tuple(name for _, name in sorted((n, c.name) for n, c in zip(source, columns, strict=True) if n >= 0))
 
 
 def _array(numbers: list[int]) -> Any:

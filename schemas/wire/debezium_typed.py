@@ -25,6 +25,7 @@ from schemas.wire.base import Context, OneTable
 from schemas.wire.debezium import DebeziumDecoder
 from schemas.wire.framing import MAX_MESSAGE
 
+_BESIDE = frozenset(("ts_ms", "start_ts", "cluster_id"))
 _CELLS = {
     Kind.YEAR: cells.YEAR,
     Kind.FLOAT: cells.FLOAT,
@@ -40,11 +41,20 @@ _CELLS = {
 class DebeziumTypedDecoder:
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left.
+    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
+    so are rows with their columns in another `order`, and what `debezium_extra` can't tell.
     """
 
-    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, keyed: bool = False) -> None:
-        self._format = _Format(table, options, low, high, keyed)
+    def __init__(
+        self,
+        table: Table,
+        options: Options,
+        low: int = 0,
+        high: int = MAX_TSO,
+        keyed: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self._format = _Format(table, options, low, high, Told(keyed, _BESIDE if whole else None))
         self.columns = self._format.columns
         self._batch = BatchDecoder(self._format, low, high)
 
@@ -52,6 +62,11 @@ class DebeziumTypedDecoder:
     def told(self) -> Table | None:
         """The table as the format's decoder has it in the rows; None before any was taken."""
         return self._format.told.table
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
+        return self._format.told.order
 
     def decode(self, given: Buffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
@@ -77,7 +92,7 @@ def _cell(column: Column) -> Cell | None:
 class _Format:
     """TiCDC Debezium JSON, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, keyed: bool) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         found = [_cell(c) for c in self.columns]
         self.cells = () if None in found else tuple(c for c in found if c is not None)
@@ -86,7 +101,7 @@ class _Format:
             Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
         )
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
-        self.told = Told(keyed)
+        self.told = told
 
     def rows(self, given: Buffers) -> Any:
         import numpy as np

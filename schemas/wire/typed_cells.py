@@ -40,13 +40,14 @@ _FORMATS = {"debezium": (b'"db":"', b'"table":"'), "open": (b'"scm":"', b'"tbl":
 class TypedCellReader:
     """A `CellReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
 
-    Without numba or tables all messages are left.
+    Without numba or tables all messages are left. whole: rows have the `Shape.order` that the decoder's have, and
+    `extra` is as `beside` tells; where it can't, messages are left. Not for Craft.
     """
 
     FORMAT = ""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, whole: bool = False) -> None:
+        self._context, self._whole = context, whole
         self._plain = format_named(self.FORMAT).decoder(context)
         self._hashes: Bounded[int, list[TableId]] = Bounded(65_536)  # an empty list: it taught nothing
         self._tables: Bounded[TableId, _Table] = Bounded(4096)
@@ -74,7 +75,7 @@ class TypedCellReader:
 
     def _table(self, id_: TableId) -> _Table:
         if id_ not in self._tables:
-            self._tables[id_] = _Table(id_, self.FORMAT, self._context)
+            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._whole)
         return self._tables[id_]
 
     # ---- which table
@@ -191,7 +192,10 @@ class _Version:
         if self.shapes is None:
             table = getattr(self.decoder, "told", None) or self.version.table
             columns = tuple(c for c in table.columns if not c.virtual)
-            shape = Shape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone)
+            names = tuple(c.name for c in columns)
+            order = getattr(self.decoder, "order", ())
+            order = () if order == names else order
+            shape = Shape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
             self.shapes = next((both for both in known if both[0] == shape), None)
             if self.shapes is None:
                 self.shapes = shape, replace(shape, key_only=True)
@@ -206,6 +210,7 @@ class _Table:
     id: TableId
     format: str
     context: Context
+    whole: bool = False
     versions: list[_Version] = field(default_factory=list)
     shapes: list[tuple[Shape, Shape]] = field(default_factory=list)
 
@@ -265,9 +270,9 @@ class _Table:
         if self.format == "craft":
             decoder = TypedDecoder(table, low, high)
         elif self.format == "debezium":
-            decoder = DebeziumTypedDecoder(table, options, low, high, keyed=True)
+            decoder = DebeziumTypedDecoder(table, options, low, high, keyed=True, whole=self.whole)
         else:
-            decoder = OpenTypedDecoder(table, options, low, high)
+            decoder = OpenTypedDecoder(table, options, low, high, self.whole)
         zone = "UTC" if self.format == "debezium" else options.time_zone
         return _Version(version, high, decoder, zone)
 

@@ -94,7 +94,7 @@ def _run(
         return spark_run.run(args.source, work, out, dead, kafka, args.master)
     reading = plain_source if args.command == "encode" else source
     incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
-    return jobs.run(incoming, work, out, dead)
+    return jobs.run(incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file())
 
 
 def _table_file(args: argparse.Namespace, work: Work, kafka: KafkaClient, place: str | None) -> Summary:

@@ -11,12 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas import values
-from schemas.codec import plain_cells
+from schemas.codec import kernel_plain_lines, plain_cells
 from schemas.codec.cell_events import events_of
-from schemas.codec.cells import ABSENT, CellRows
+from schemas.codec.cells import ABSENT, Binaries, CellRows
 from schemas.codec.plain_cells import plain_texts
-from schemas.event import RowChange
-from schemas.table import Value
+from schemas.codec.plain_lines import plain_lines
+from schemas.event import Message, RowChange
+from schemas.plain import json_line, plain_event
+from schemas.table import Column, Table, TableId, Value
+from schemas.types import BY_NAME
+from schemas.wire.beside import BESIDE
 from tests.schemas.rows import change
 from tests.schemas.test_debezium_cells import NUMBERS, changes, odd_cells
 from tests.support.cells import Cells
@@ -89,3 +93,78 @@ def test_cells_that_are_no_values_are_refused() -> None:
         except ValueError:
             refused += 1
     assert refused > 100
+
+
+# ---------------------------------------------------------------------------------------------- whole lines
+_ODD = st.text(
+    st.characters(codec="utf-8") | st.sampled_from('"\\\x00\x1f\x7f\x85\n\r\t\b\f\u2027\u2028\u2029é'), max_size=40
+)
+_NUMBER = st.none() | st.integers(-(1 << 62), 1 << 62)
+
+
+def as_lines(events: Sequence[RowChange], origin: Message) -> None:
+    """The kernel's lines of events, all from one place, are those of the plain form."""
+    rows, taken = Cells().of(events)
+    if not taken:
+        return
+    count = len(taken)
+    places = [np.full(count, kernel_plain_lines.NONE if n is None else n) for n in (origin.partition, origin.offset)]
+    made = plain_lines(rows, plain_texts(rows), "open", [origin.topic], (np.zeros(count, np.int64), *places))
+    data, ends = bytes(made.data), made.offsets.tolist()
+    for n, event in enumerate(events_of(rows, "open")):
+        if len(event.flags) < 2:
+            assert data[ends[n] : ends[n + 1]].decode() == json_line(plain_event(event, origin))
+
+
+@given(_ODD, _ODD, _ODD, _NUMBER, _NUMBER, st.binary(max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_lines_of_odd_texts(
+    topic: str, name: str, value: str, partition: int | None, offset: int | None, photo: bytes
+) -> None:
+    columns = (Column(name, BY_NAME["varchar"]), Column(f"{name}-", BY_NAME["blob"]), Column("b", BY_NAME["bit"]))
+    table = Table(TableId(topic, name), columns if name != "b" else columns[:2])
+    row: dict[str, Value] = {name: value, f"{name}-": photo}
+    sides = [(None, row), (row, {**row, name: None}), ({name: value}, None)]
+    events = [
+        RowChange("open", table, "u" if a and b else "d" if b else "c", None if a else 5, b, a, (name,), "UTC", 7, None)
+        for b, a in sides
+    ]
+    as_lines(events, Message(None, None, topic, partition, offset))
+
+
+@given(st.lists(changes(), min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
+def test_lines_of_made_up_rows(made: list[tuple[RowChange, int]]) -> None:
+    as_lines([event for event, _ in made], Message(None, None, "t", 0, 1))
+
+
+def test_what_debezium_has_beside_its_row() -> None:
+    """Told as the decoder tells it, or left; whatever else stands in the message."""
+    told = {
+        '"source":{"ts_ms":1,"start_ts":2},"ts_ms":3': '{"ts_ms": 3, "start_ts": 2}',
+        '"source":{"start_ts":0},"op":"c"': '{"start_ts": 0}',
+        '"before":{"ts_ms":9,"source":{"start_ts":1}},"source":{"cluster_id":"a"},"ts_ms":null': '{"cluster_id": "a"}',
+        '"after":{"a":"\\"ts_ms\\":5,{[","ts_ms":5},"source":{"cluster_id":"default"}': "",
+        '"x":[{"start_ts":1},["ts_ms",{"y":{}}]],"source":{"z":{"start_ts":4}},"ts_ms":18': '{"ts_ms": 18}',
+    }
+    left = [
+        '"ts_ms":1.5', '"ts_ms":-1', '"ts_ms":01', '"ts_ms" :1', '"ts_ms":1,"ts_ms":2', '"t\\u0073_ms":1',
+        '"source":{"cluster_id":"é"}', '"source":{"cluster_id":null}', '"ts_ms":1234567890123456789',
+    ]  # fmt: skip
+    texts = [f'{{"payload":{{{inner}}}}}' for inner in (*told, *left)]
+    texts += [
+        '{"schema":{},"payload":{"ts_ms":1}}',
+        '{"payload":{"ts_ms":1},"payload":{}}',
+        "",
+        "{",
+        '{"payload":{"ts_m',
+    ]
+    texts.append('{"payload":{"ts_ms":7},"schema":{"fields":[{"ts_ms":8}]}}')
+    data = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, data)])
+    values = Binaries(np.frombuffer(b"".join(data), np.uint8), ends, np.ones(len(data), bool))
+    found, untold = BESIDE["debezium"](values, np.arange(len(data)))
+    assert found is not None
+    whole, at = bytes(found.data), found.offsets.tolist()
+    said = [None if no else whole[at[n] : at[n + 1]].decode() for n, no in enumerate(untold.tolist())]
+    assert said == [*told.values(), *[None] * (len(left) + 5), '{"ts_ms": 7}']

@@ -13,7 +13,9 @@ from schemas.publish import avro as publish
 from schemas.table import Column, Table, TableId
 from schemas.types import BY_NAME
 from schemas.wire.base import Context
+from schemas.wire.framing import frame
 from spark_jobs import decode
+from spark_jobs.api import kafka_columns
 from spark_jobs.lookup import FileSchemas, Registered
 
 if TYPE_CHECKING:
@@ -37,7 +39,11 @@ def test_header_gives_the_rows(
     texts = [("t-key", 1, key)] + [
         ("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate((old, new))
     ]
-    schemas = FileSchemas([Registered(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)])
+    entries = [Registered(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)]
+    entries.append(
+        Registered("t-value", 3, 20, texts[1][2].replace('"VARCHAR"', '"STRANGE"').replace("TEXT", "STRANGE"))
+    )
+    schemas = FileSchemas(entries)
     encoder = wire.format_named("avro").encoder(Context(schemas, options=OPTIONS))
     whole: Row = {"id": "2", "name": None, "state": None, "big": str(2**64 - 1)}
     changes: list[tuple[Table, Row | None, Row | None]] = [
@@ -51,9 +57,13 @@ def test_header_gives_the_rows(
         (message,) = encoder.encode(event, Message(None, None, "t"))
         rows.append((message.key, message.value))
     rows.append((rows[0][0], (rows[0][1] or b"")[:8]))  # cut short
-    frame = spark.createDataFrame(rows, "key binary, value binary")
-    found = decode(frame, format="avro", schemas=schemas, table="d.t", check="header", missing=missing).collect()
-    assert [r.kind for r in found] == ["row", "row", "row", "error"]
+    rows.append((rows[0][0], frame(20, b"\0")))
+    rows.append((rows[0][0], frame(21, b"\0")))
+    given = spark.createDataFrame(rows, "key binary, value binary")
+    found = decode(given, format="avro", schemas=schemas, table="d.t", check="header", missing=missing).collect()
+    assert [r.kind for r in found] == ["row", "row", "row", "error", "error", "error"]
+    assert [r.error.code for r in found[3:]] == ["MALFORMED", "UNSUPPORTED_SCHEMA", "UNKNOWN_SCHEMA_ID"]
+    assert found[4].error.detail.startswith("t-value version 3: schema id 20: ")
     assert [(r.op, r.commit_ts, r.schema_id, r.key, r.flags) for r in found[:3]] == [
         ("c", 5 << 18, 12, ["id"], []), ("c", 5 << 18, 13, ["id"], []), ("d", None, 11, ["id"], []),
     ]  # fmt: skip
@@ -69,3 +79,11 @@ def test_header_gives_the_rows(
     assert found[2].before.asDict() == {"id": 3, "name": None, **dict.fromkeys(added)}
     assert [(r.before, r.after) for r in found[:2]] == [(None, r.after) for r in found[:2]]
     assert (found[2].after, found[3].before, found[3].after) == (None, None, None)
+
+
+def test_a_timestamp_that_is_none_is_null(spark: SparkSession) -> None:
+    """Kafka's -1, the last millisecond of 1969 to Spark."""
+    values = "values (-1L), (0L), (5L) t(ms)"
+    given = spark.sql(f"select timestamp_millis(ms) timestamp, binary('k') key, binary('v') value from {values}")
+    found = kafka_columns(given).selectExpr("unix_millis(timestamp) ms").collect()
+    assert [row.ms for row in found] == [None, 0, 5]

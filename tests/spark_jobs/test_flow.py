@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schemas.errors import SetupError
 from schemas.event import Message
+from schemas.options import Options
 from service.testing import running_service
+from spark_jobs import stream
 from spark_jobs.cli import main
+from spark_jobs.codec import Side
+from spark_jobs.endpoints import KafkaClient
+from spark_jobs.flow import Work
+from spark_jobs.lookup import FileSchemas
 from spark_jobs.messages import read_messages
+from spark_jobs.metrics import Metrics, check
+from spark_jobs.micro_batch import Outcome
+from spark_jobs.summary import Summary
 from tests.spark_jobs.test_encode import found, numbered, written
 from tests.support.golden import Golden
 
@@ -134,6 +145,50 @@ def test_metrics_and_lineage(tmp_path: Path) -> None:
     assert 'bridge_job_failed_total{job="orders",reason="NOT_FRAMED"} 1.0' in text
     assert [(e["topic"], e["from"], e["target"]) for e in edges] == [("tidb_test_evo", "avro", "l")] * len(edges)
     assert sum(e["rows"] for e in edges) == 6
+
+
+def test_a_port_of_metrics_that_is_taken(tmp_path: Path) -> None:
+    """A stream says so before it reads anything."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SetupError, match=f"--metrics :{port}: .*in use") as found:
+            Metrics(f":{port}", "orders")
+    assert found.value.code == "USAGE"
+    with pytest.raises(SetupError, match=":PORT is needed"):
+        Metrics(":http", "orders")
+    with pytest.raises(SetupError, match="goes with --stream"):
+        check(":9100")
+
+
+def test_the_lag_counts_partitions_without_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a micro-batch that had nothing of a partition, that partition's messages still wait."""
+    side = Side("avro", FileSchemas([]), Options.of({}))
+    place = str(tmp_path / "m.prom")
+    what = stream.Stream("decode", Work(side), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=place)
+    running = object.__new__(stream._Running)
+    running._stream, running._topic, running._read = what, "t", {}
+    running._metrics, running.total = Metrics(place, "orders"), Summary()
+    newest = {0: 10, 1: 5, 2: 0}
+    monkeypatch.setattr(stream, "ends", lambda *_: newest)
+    running._tell(Outcome(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
+    newest = {0: 20, 1: 8, 2: 0}
+    running._tell(Outcome(Summary(messages=10), {0: 19}), 1, 2.0)
+    monkeypatch.setattr(stream, "ends", _away)
+    running._tell(Outcome(Summary(messages=1), {0: 20}), 2, 1.0)
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
+    assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
+    assert 'bridge_job_messages_in_total{job="orders"} 20.0' in Path(place).read_text()
+    assert 'bridge_job_lag{job="orders"} 3.0' in Path(place).read_text()
+    assert running._read == {0: 20, 1: 4}
+    assert running.total.messages == 20
+
+
+def _away(*_: object) -> dict[int, int]:
+    raise SetupError("KAFKA_UNREACHABLE", servers="x:1", details="it is away")
 
 
 def _get(url: str) -> Any:

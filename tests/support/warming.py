@@ -17,6 +17,7 @@ _STEPS: tuple[Callable[[], object], ...] = (
     partial(cell_warm.warm, "avro", "debezium"),
     json_arrow.warm,
     craft_arrow.warm,
+    partial(cell_warm.warm_lines, "debezium"),
     partial(cell_warm.warm, "debezium", "avro"),
     avro_batches.warm,
 )

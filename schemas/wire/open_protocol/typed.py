@@ -41,10 +41,13 @@ _CELLS = {
 
 
 class OpenTypedDecoder:
-    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included."""
+    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO) -> None:
-        self._format = _Format(table, options, low, high)
+    whole: rows with their columns in another `order`, or that say more of them than the table does, are left.
+    """
+
+    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, whole: bool = False) -> None:
+        self._format = _Format(table, options, low, high, Told(beside=frozenset() if whole else None))
         self.columns = self._format.columns
         self._batch = BatchDecoder(self._format, low, high)
 
@@ -52,6 +55,11 @@ class OpenTypedDecoder:
     def told(self) -> Table | None:
         """The table as the format's decoder has it in the rows; None before any was taken."""
         return self._format.told.table
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
+        return self._format.told.order
 
     def decode(self, given: Buffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
@@ -84,7 +92,7 @@ def _cell(column: Column, varchar_base64: bool) -> Cell | None:
 class _Format:
     """The Open Protocol, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         found = [_cell(c, options.open_varchar_base64) for c in self.columns]
         self.cells = () if None in found else tuple(c for c in found if c is not None)
@@ -92,7 +100,7 @@ class _Format:
         source = OneTable(TableVersion(low, table))
         self._decoder = OpenDecoder(Context(source, source, options))
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
-        self.told = Told()
+        self.told = told
 
     def rows(self, given: Buffers) -> Any:
         import numpy as np

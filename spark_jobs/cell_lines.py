@@ -1,0 +1,117 @@
+"""Arrow batches of messages → lines of the plain form, by compiled readers and a compiled writer.
+
+What the kernels leave goes through the plain codec message by message; what comes out, counts included, is what
+`codec.decode_one` and `codec.plain_lines` give for each message. No session, no Spark classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow
+
+from schemas.codec.cells import Binaries, CellReader, CellRows
+from schemas.codec.jit import COMPILED
+from schemas.codec.kernel_plain_lines import NONE
+from schemas.codec.plain_cells import plain_texts
+from schemas.codec.plain_lines import plain_lines
+from schemas.wire.beside import BESIDE
+from spark_jobs import cell_batches as cells
+from spark_jobs.cell_changes import several_flags
+from spark_jobs.cell_views import view_of
+from spark_jobs.codec import Result, Side, decode_one
+from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.summary import Summary
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+_PLACE = frozenset(("topic", "partition", "offset"))
+_MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that the kernels wrote, in message order: each one's message in the batch (int64), its number among those
+    of the message (int32), and its text (an Arrow array).
+    """
+
+    origin: Any
+    part: Any
+    lines: Any
+
+
+def takes(side: Side, marked: bool = False) -> bool:
+    """Whether lines of what a side reads are written by kernels.
+
+    Rows that a checksum judges go through the plain codec, and so do events with marks.
+    """
+    known = side.format in BESIDE and (side.tables is not None or side.format == "avro")
+    return COMPILED and known and not (side.verify_checksum or marked)
+
+
+class LineReader:
+    """One task's decoders, plain and compiled. Not for several threads at once."""
+
+    def __init__(self, side: Side) -> None:
+        self._side, self._fits, self._view = side, takes(side), view_of(side)
+
+    @cached_property
+    def _plain(self) -> Any:
+        decoder, verify = self._side.decoder(), self._side.verify_checksum
+        return lambda message: decode_one(decoder, message, verify)
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        return cells.reader_of(self._side, whole=True)
+
+    def one(self, message: Any) -> Result:
+        """A message by the plain codec."""
+        result: Result = self._plain(message)
+        return result
+
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Lines | None, Any]]:
+        """As `cell_batches.Transcoder.parts`: parts of a batch, in order: (messages, what was written, the rest)."""
+        names = set(batch.schema.names)
+        if not self._fits or batch.num_rows < cells.FEW or not (names >= _PLACE or "line" in names):
+            yield batch, None, np.arange(batch.num_rows)
+            return
+        batch = messages_of_lines(batch)
+        rows, left, topics = cells.read(self._reader, batch)
+        try:
+            slow = cells.unread(batch, rows, left)
+            extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
+            slow[rows.message[several_flags(rows) | untold]] = True
+            texts = plain_texts(rows)
+            if self._view is not None:
+                slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
+            lines = self._lines(rows, texts, batch, topics, extra)
+        except ValueError:  # too much for one array, or text that the kernel has no form for
+            if batch.num_rows == 1:
+                yield batch, None, np.arange(1)
+                return
+            half = batch.num_rows // 2
+            yield from self.parts(batch.slice(0, half), summary)
+            yield from self.parts(batch.slice(half), summary)
+            return
+        kept = ~slow[rows.message]
+        if summary is not None:
+            cells.count(rows, {}, kept, topics, summary)
+        message, part = rows.message, cells.numbers(rows.message)
+        if not kept.all():
+            which = np.flatnonzero(kept)
+            message, part, lines = message[which], part[which], lines.take(pa.array(which))
+        yield batch, Lines(message, part, lines), np.flatnonzero(slow)
+
+    def _lines(self, rows: CellRows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
+        """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
+        message = rows.message
+        places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
+        origins = (topics.of[message], *(place[message] for place in places))
+        written = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
+        if len(written.data) > _MOST_BYTES:
+            raise ValueError("too many lines for one batch")
+        return cells.array(written, pa.string())
