@@ -61,7 +61,7 @@ class TableView:
                     self._check(event, column, value, read)
 
     def _widened(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
-        """The row, what was FLOAT in its version as the DOUBLE that it is: 0.1 is 0.10000000149011612, as TiDB has it."""
+        """The row, a FLOAT of its version as the DOUBLE that it is now: 0.1 is 0.10000000149011612, as in TiDB."""
         if event.table is self.table:
             return row
         old = event.table.by_name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from schemas.ddl.lexer import TYPED
+from schemas.ddl.lexer import TYPED as AS_TYPED
 from schemas.ddl.versions import DdlText, versions
 from schemas.errors import SetupError, WireError
 from schemas.event import Message, RowChange
@@ -208,7 +208,7 @@ def test_types_go_with_a_table(spark: SparkSession) -> None:
 def test_numbers_of_older_versions(old: str, new: str, text: str, expected: str | None) -> None:
     """What the newest column holds, and as what; None: the row is an error, not another number."""
     tables = [
-        Definitions(versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", TYPED)], None)).at(
+        Definitions(versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", AS_TYPED)], None)).at(
             TableId("d", "t"), None
         )
         for kind in (old, new)
