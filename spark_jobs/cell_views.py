@@ -27,7 +27,7 @@ pc: Any = pyarrow.compute
 
 _INTEGERS = (Form.INT, Form.UINT)
 _REALS = (Form.DOUBLE, Form.FLOAT)
-_BYTES = (Kind.BIT, Kind.BINARY)
+_BYTES, _FLOATS = (Kind.BIT, Kind.BINARY), (Kind.FLOAT, Kind.DOUBLE)
 
 
 class ViewCells:
@@ -65,8 +65,9 @@ class ViewCells:
         if added and any(default_of(c, shape.zone) is not None for c in lacking):
             return True
         own = {c.name: c for c in shape.columns}
-        pairs = ((own[c.name], c) for c in view.shown if c.name in own)
-        return any((a.type.kind in _BYTES) != (b.type.kind in _BYTES) for a, b in pairs)
+        pairs = ((own[c.name].type.kind, c.type.kind) for c in view.shown if c.name in own)
+        # What a FLOAT or DOUBLE holds of another type's numbers is the codec's to say.
+        return any((a in _BYTES) != (b in _BYTES) or (a is not b and b in _FLOATS) for a, b in pairs)
 
     def _cells(self, rows: CellRows, first: Any, name: str) -> Any:
         """The cell of the named column in each row from `first` on, -1 where there is none; of rows of the table."""
@@ -185,7 +186,7 @@ def _unfit_texts(column: Column, texts: Any, sure: str) -> Any:
 
 def _fits(column: Column, text: str) -> bool:
     try:
-        check_number(column, text)
+        check_number(column, text, column.type.kind)
     except (ValueError, ArithmeticError):
         return False
     return True

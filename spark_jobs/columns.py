@@ -74,7 +74,9 @@ def unfit(table: Table) -> str | None:
 
 
 def _castable(value: str, column: Column) -> str:
-    return f"try_cast({value} AS {spark_type(column)}) IS NOT NULL"
+    kind = spark_type(column)
+    held = f"abs(try_cast({value} AS float)) < double('infinity')" if kind == "float" else "true"
+    return f"try_cast({value} AS {kind}) IS NOT NULL AND {held}"
 
 
 def _decimal_fits(value: str, column: Column) -> str:

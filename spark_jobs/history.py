@@ -193,6 +193,19 @@ def came(step: Step, name: str) -> bool:
     return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
 
 
+def was_float(column: Column, steps: list[Step]) -> int | None:
+    """Up to which commit_ts a DOUBLE was a FLOAT; None where it never was."""
+    name = column.name
+    for step in reversed(steps if column.type.kind is Kind.DOUBLE else []):
+        old = next((old for old, new in step.renamed.items() if new == name), name)
+        if came(step, name) or step.before is None or step.emptied:
+            return None
+        if old in step.before.by_name and step.before.by_name[old].type.kind is Kind.FLOAT:
+            return step.commit_ts
+        name = old
+    return None
+
+
 def filled(column: Column) -> tuple[bool, Any]:
     """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
 

@@ -89,6 +89,22 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
         consumer.close()
 
 
+def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str = "") -> dict[str, int]:
+    """Partitions of the topic, or of all whose names begin with `prefix`. What is not there (yet) is left out.
+
+    SetupError KAFKA_UNREACHABLE.
+    """
+    client, servers = (
+        _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0}),
+        settings["bootstrap.servers"],
+    )
+    try:
+        found = (client.list_topics(topic, _TIMEOUT) if topic else client.list_topics(timeout=_TIMEOUT)).topics
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+    return {n: len(t.partitions) for n, t in found.items() if t.error is None and n.startswith(prefix)}
+
+
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """(oldest offset, offset after the newest). A partition that gets another leader just now is asked again."""
     end = time.monotonic() + _TIMEOUT
@@ -160,7 +176,7 @@ def _message(record: Any) -> Message:
 
 
 class TopicWriter:
-    """Writes messages to a topic, idempotently and in order; a message keeps its partition where the topic has it."""
+    """Writes messages to a topic, idempotently and in order; a message keeps its partition (modulo the topic's)."""
 
     def __init__(self, topic: str | None, settings: Mapping[str, str]) -> None:
         self._servers = settings["bootstrap.servers"]
@@ -180,9 +196,9 @@ class TopicWriter:
             raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
         if topic not in self._partitions:
             self._partitions[topic] = self._count(topic)
-        partition = message.partition if message.partition is not None else -1
-        if partition >= self._partitions[topic]:
-            partition = -1  # librdkafka's partitioner
+        count, partition = self._partitions[topic], -1  # librdkafka's partitioner
+        if message.partition is not None and count:
+            partition = message.partition % count  # what was in order, in one partition, stays so
         while True:
             try:
                 self._producer.produce(

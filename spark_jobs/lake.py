@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,12 @@ def exists(spark: SparkSession, path: str) -> bool:
     return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute(path)))
 
 
+def allow_ntz(spark: SparkSession, path: str, wanted: Iterable[str], have: Iterable[str]) -> None:
+    """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
+    if any("timestamp_ntz" in kind for kind in wanted) and not any("timestamp_ntz" in kind for kind in have):
+        spark.sql(f"ALTER TABLE {at(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+
+
 def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
     """Appends rows; new columns and wider types widen the table. once: (application, number): a number at or below the
     table's newest of this application was appended already, and is not again.
@@ -80,9 +86,13 @@ def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
     if once is not None:
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
-    if not exists(frame.sparkSession, path):
+    spark = frame.sparkSession
+    if not exists(spark, path):
         for name, value in PROPERTIES.items():
             writer = writer.option(name, value)
+    else:
+        have = spark.read.format("delta").load(absolute(path)).schema.simpleString()
+        allow_ntz(spark, path, [frame.schema.simpleString()], [have])
     try:
         writer.save(absolute(path))
     except AnalysisException as error:

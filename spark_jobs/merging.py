@@ -21,7 +21,7 @@ from schemas.table import Column, Table, TableId
 from schemas.types import Kind
 from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
-from spark_jobs.history import Step, came, filled, names_over_time
+from spark_jobs.history import Step, came, filled, names_over_time, was_float
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import NOT_TYPED, OnLossy
 from spark_jobs.table_view import READ as PYTHON
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _APPLIED, _TYPES, _RENAMED = "bridge.schema_ts", "bridge.types", "bridge.renamed"
 _BETWEEN = "_bridge_renamed_"
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 COMMIT_TS = "_commit_ts"
 
 
@@ -75,7 +76,9 @@ class Target:
             summary.flags[NOT_TYPED] += count
         newest = self._newest(rows, table, keys, steps).persist()
         try:
-            return self._apply(newest, table, keys)
+            if len(steps) > 1:
+                self._refuse_bad(newest)
+            return self._apply(newest.drop("bad"), table, keys)
         finally:
             newest.unpersist()
 
@@ -108,6 +111,21 @@ class Target:
             details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
+    def _refuse_bad(self, newest: DataFrame) -> None:
+        """A row that is in the table and has, from an older version, what its column can't be made of now."""
+        found = newest.where("bad IS NOT NULL AND NOT gone").first()
+        if found is not None:
+            details = (
+                f"column {found['bad']}: its value in the change at commit_ts {found['commit_ts']} is none of the type"
+                " that the column has now, and no later change of the row is here"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _bad(self, column: Column, steps: list[Step]) -> Any:
+        """The column's name where its value (after) is no number of the column's type."""
+        text = self._text("after", column, steps)[0]
+        return F.when(F.expr(f"({text}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
+
     def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""
         from pyspark.sql import Window
@@ -118,7 +136,10 @@ class Target:
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]
-        written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values)
+        numbers = [self._bad(c, steps) for c in shown if c.type.kind in _NUMBERS] if len(steps) > 1 else []
+        bad = F.coalesce(*numbers, F.lit(None).cast("string")).alias("bad")
+        written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
+        none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
         names = [f"k_{n}" for n in range(len(keys))]
         key = Window.partitionBy(*names)
@@ -150,12 +171,17 @@ class Target:
             there = "false" if name is None else f"map_contains_key({side}, {_literal(name)})"
             text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
             present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
+        if (single := was_float(column, steps)) is not None:  # TiDB's DOUBLE of 0.1 is then 0.10000000149011612
+            double = f"CAST(CAST(try_cast({text} AS float) AS double) AS string)"
+            text = f"CASE WHEN commit_ts <= {single} THEN {double} ELSE {text} END"
         return text, present
 
     def _convert(self, text: str, column: Column) -> Any:
-        """A text in plain form as the column's type; NULL for what a temporal type can't hold."""
+        """A text in plain form as the column's type; NULL for what a temporal type or a number's can't hold."""
         if column.type.kind in self.types.kinds:
             return READ[column.type.kind](F.expr(text), self.zone)
+        if column.type.kind in _NUMBERS:
+            return F.expr(f"try_cast(({text}) AS {self._type(column)})")
         convert = _CONVERT.get(column.type.kind)
         return F.expr(convert(f"({text})", column) if convert else text)
 
@@ -281,6 +307,7 @@ class Target:
     def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
+        lake.allow_ntz(self.spark, self.path, [self._type(c) for c in table.columns], list(have.values()))
         for column in (c for c in table.columns if not c.virtual):
             wanted, name = self._type(column), quoted(column.name)
             if column.name not in have:

@@ -74,7 +74,8 @@ class Runner:
             warm_lines(work.read.format)
         self._sender: Sender | None = None
         if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
-            self._sender = Sender(spark.sparkContext, self._out.fixed, checkpoint is not None)
+            place = self._out
+            self._sender = Sender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
 
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> Outcome:
         """The rows of `frame` (spark_jobs.frames, with `position`) through the job. SetupError when it can't go on."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-SENT = f"topic string, `key` binary, value binary, headers {HEADERS}"
+SENT = f"topic string, `key` binary, value binary, headers {HEADERS}, partition int"
 DEAD = f"{MESSAGE}, position bigint"
 _OFFSET_BITS = 48  # of a position (frames.input_of_job)
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
@@ -95,17 +95,22 @@ class _Adding(AccumulatorParam[Accounts]):
 
 
 class Sender:
-    """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own."""
+    """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own.
 
-    def __init__(self, context: SparkContext, topic: str | None, ids: bool) -> None:
-        self._accounts = context.accumulator({}, _Adding())
+    counts: tells how many partitions the topics have.
+    """
+
+    def __init__(
+        self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict
+    ) -> None:
+        self._accounts, self._counts = context.accumulator({}, _Adding()), counts
         self._topic, self._ids = topic, ids
 
     def send(self, frame: DataFrame, work: Work, write: Callable[[DataFrame], None]) -> Account:
         """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
         self._accounts.value = {}  # of tries before this one
         attempt = uuid4().hex
-        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(SENT))
+        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(SENT), self._counts())
         write(map_messages(frame, batches, SENT))
         account = self._accounts.value.get(attempt, Account())
         if account.fatal is not None:
@@ -115,7 +120,11 @@ class Sender:
 
 @dataclass(frozen=True)
 class SendBatches:
-    """Rows of the input → SENT, counted in `accounts` under the name of this try."""
+    """Rows of the input → SENT, counted in `accounts` under the name of this try.
+
+    counts: partitions of the topics written that are there. A message keeps the partition it was read from, modulo
+    these: a row's changes stay in their order, and watermarks where they hold.
+    """
 
     work: Work
     topic: str | None
@@ -123,6 +132,7 @@ class SendBatches:
     attempt: str
     accounts: Any
     schema: Any
+    counts: Mapping[str, int]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         worker = Worker(self.work)
@@ -162,17 +172,31 @@ class SendBatches:
         for part, one in enumerate(result.out):
             row = message_row(one)
             headers = row["headers"] + ([{"key": ID, "value": f"{place}/{part}".encode()}] if self.ids else [])
-            yield {"topic": self.topic or one.topic, "key": one.key, "value": one.value, "headers": headers}
+            topic = self.topic or one.topic
+            count = self.counts.get(topic or "")
+            partition = (position >> _OFFSET_BITS) % count if count else None
+            yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
 
     def _fast(self, part: Any, fast: Fast | None) -> Any:
         if fast is None:
             return None
-        more = {}
+        more = {"partition": self._partitions(fast, part)}
         if self.topic is not None:
             more["topic"] = pa.repeat(self.topic, len(fast.origin))
         if self.ids:
             more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
         return fast.carried(part, self.schema, **more)
+
+    def _partitions(self, fast: Fast, part: Any) -> Any:
+        """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        source = (np.asarray(part.column("position"))[fast.origin] >> _OFFSET_BITS).astype(np.int32)
+        if self.topic is not None:
+            count = self.counts.get(self.topic, 0)
+            return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())
+        named = fast.topics.dictionary_encode()
+        known = np.array([self.counts.get(topic or "", 0) for topic in named.dictionary.to_pylist()], np.int32)
+        counts = known[np.asarray(named.indices)] if len(source) else np.zeros(0, np.int32)
+        return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
 
 
 def _with_ids(fast: Fast, part: Any, kind: Any) -> Any:

@@ -14,7 +14,7 @@ from spark_jobs.endpoints import KafkaClient, delta_of, topic_of
 from spark_jobs.messages import LineWriter, message_line, message_of_row
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 ID = "bridge.id"
 """Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""
@@ -29,13 +29,23 @@ class Place(Protocol):
 
 
 class Topic:
-    """At least once; each message of a stream carries ID, so that its readers can drop what came twice."""
+    """At least once; each message of a stream carries ID, so that its readers can drop what came twice.
+
+    A stream's messages keep the partition they were read from (modulo the topic's), as in this process: there the
+    changes of a row are in their order, whatever the key of the format written, and so are watermarks.
+    """
 
     def __init__(self, topic: str | None, kafka: KafkaClient, rule: str | None, stream: bool) -> None:
         self._topic, self._stream = topic, stream
         self.fixed = None if rule else topic
         """The topic of all messages; None: each has its own."""
-        self._settings = kafka.settings()
+        self._settings, self._rule = kafka.settings(), rule
+
+    def counts(self) -> dict[str, int]:
+        """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
+        from spark_jobs.kafka import partition_counts
+
+        return partition_counts(self._settings, self.fixed, (self._rule or "").partition("{")[0])
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         from pyspark.sql import functions as F
@@ -50,10 +60,23 @@ class Topic:
             told = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
             headers = F.concat(headers, F.array(told))
         topic = F.lit(self.fixed) if self.fixed else F.col("topic")
-        self.save(rows.select(topic.alias("topic"), "key", "value", headers.alias("headers")))
+        columns = [topic.alias("topic"), F.col("key"), F.col("value"), headers.alias("headers")]
+        if self._stream:
+            columns.append(self._partition(rows, topic).alias("partition"))
+        self.save(rows.select(*columns))
+
+    def _partition(self, rows: DataFrame, topic: Column) -> Column:
+        """Where a row goes; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        from pyspark.sql import functions as F
+
+        written = [self.fixed] if self.fixed else [row["topic"] for row in rows.select("topic").distinct().collect()]
+        known, count = self.counts(), F.lit(None).cast("int")
+        for name in (name for name in written if name in known):
+            count = F.when(topic == name, F.lit(known[name])).otherwise(count)
+        return F.expr("cast(shiftright(position, 48) as int)") % count
 
     def save(self, rows: DataFrame) -> None:
-        """Writes rows of topic, key, value and headers as they are."""
+        """Writes rows of topic, key, value, headers and, where they have it, partition as they are."""
         options = {f"kafka.{name}": value for name, value in self._settings.items()}
         writer = rows.write.format("kafka").options(**options).option("includeHeaders", "true")
         writer.option("kafka.enable.idempotence", "true").save()

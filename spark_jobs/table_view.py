@@ -55,15 +55,31 @@ class TableView:
                 made = ((c.name, default_of(c, event.zone)) for c in lacking)
                 row = {**row, **{name: value for name, value in made if value is not None}}
                 setattr(event, side, row)
+            row = self._widened(event, side, row)
             for name, column, read in self.checked:
                 value = row.get(name)
                 if value is not None:
                     self._check(event, column, value, read)
 
+    def _widened(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
+        """The row, a FLOAT of its version as the DOUBLE that it is now: 0.1 is 0.10000000149011612, as in TiDB."""
+        if event.table is self.table:
+            return row
+        old = event.table.by_name
+        found = {}
+        for column in self._doubles:
+            text = row.get(column.name)
+            if isinstance(text, str) and column.name in old and old[column.name].type.kind is Kind.FLOAT:
+                found[column.name] = values.double_text(values.as_float32(float(text)))
+        if found:
+            row = {**row, **found}
+            setattr(event, side, row)
+        return row
+
     def _check(self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None) -> None:
         try:
             if read is None:
-                check_number(column, value)
+                check_number(column, value, event.table.by_name.get(column.name, column).type.kind)
                 return
             if not isinstance(value, str):
                 raise ValueError(value)
@@ -90,6 +106,10 @@ class TableView:
     @cached_property
     def shown(self) -> list[Column]:
         return [c for c in self.table.columns if not c.virtual]
+
+    @cached_property
+    def _doubles(self) -> list[Column]:
+        return [c for c in self._shown if c.type.kind is Kind.DOUBLE]
 
     @cached_property
     def checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
@@ -146,23 +166,29 @@ def default_of(column: Column, zone: str) -> Value:
     return column.default
 
 
-def check_number(column: Column, value: Value) -> None:
-    """ValueError where the column's Spark type does not hold the number; an older version may have held others."""
+def check_number(column: Column, value: Value, own: Kind) -> None:
+    """ValueError where the column's Spark type does not hold the number; an older version may have held others.
+
+    own: what its own version's column is (a FLOAT that was damaged on the way has its flag).
+    """
     if not isinstance(value, str):
         raise ValueError(value)
     kind = spark_type(column)
+    values.real(value)  # what Python alone takes for a number (1_0) is none
     if kind in BITS:
         values.check_range(int(value), BITS[kind], unsigned=False)
     elif kind.startswith("decimal("):
         precision, scale = map(int, kind[8:-1].split(","))
         number = Decimal(value)
-        last = Decimal((0, (1,), -scale))
-        if number.adjusted() >= precision - scale or number != number.quantize(last, context=_WIDE):
+        if number.adjusted() >= precision - scale or number != number.quantize(_ONE.scaleb(-scale), context=_WIDE):
             raise ValueError(value)
-    elif kind in ("float", "double"):
-        float(value)
+    elif kind == "float" and own is not Kind.FLOAT:
+        values.single(value)
+    elif kind == "double" and own not in (Kind.FLOAT, Kind.DOUBLE) and not values.survives_double(value):
+        raise ValueError(value)
 
 
+_ONE = Decimal(1)
 _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 

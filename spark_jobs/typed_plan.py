@@ -46,7 +46,7 @@ def typed_decode(
     else:
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
-        batches = TypedBatches(seen if typed else side, tuple(versions), arrow_schema(schema), missing, until)
+        batches = TypedBatches(seen, tuple(versions), arrow_schema(schema), missing, until)
         made = map_batches(frame, Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
         changes = _ours(made, id_)
     return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)

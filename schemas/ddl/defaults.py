@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from schemas import values
@@ -19,6 +19,7 @@ from schemas.errors import DdlError
 from schemas.table import Column, Value
 from schemas.types import Kind
 
+_WIDE = Context(prec=500)  # of a DOUBLE's digits, with 30 after the point
 _NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
 _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
@@ -70,7 +71,7 @@ def _bounded(text: str) -> Decimal:
 def _float(column: Column, default: DefaultValue) -> Value:
     number = float(_bounded(_number_text(default)))
     if column.scale is not None:
-        number = float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP))
+        number = float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP, _WIDE))
     if column.type.kind is Kind.FLOAT:
         return _plain(values.float_text(values.as_float32(number)))
     return _plain(values.double_text(number))

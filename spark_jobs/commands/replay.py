@@ -97,5 +97,6 @@ def _time(text: str | None) -> int | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise SetupError("USAGE", details=f"--since {text}: {error}") from error
+        details = f"--since {text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed"
+        raise SetupError("USAGE", details=details) from error
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

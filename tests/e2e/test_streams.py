@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.event import Message
+from schemas.options import Options
+from schemas.plain import plain_event
 from service.testing import running_service
 from spark_jobs.cli import main
+from spark_jobs.codec import Side
 from spark_jobs.dead_letter import ORIGIN, REASON
 from spark_jobs.kafka import TopicWriter, read_topic
-from spark_jobs.lookup import HttpSchemas
+from spark_jobs.lookup import FileSchemas, HttpSchemas
 from spark_jobs.messages import read_messages
 from tests.spark_jobs.registries import answer, golden_registry, serving
+from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -81,6 +86,7 @@ def test_new_schema_ids_in_mid_stream_and_a_poison_message(
     written = received(kafka, out)
     assert len(written) == len(sent)
     assert len({dict(m.headers)["bridge.id"] for m in written}) == len(sent)
+    assert {m.partition for m in written} == {0}, "what was in one partition, in its order, stays in one"
     (dead,) = spark.read.format("delta").load(str(Path("dead").absolute())).collect()
     told = {h["key"]: bytes(h["value"]) for h in dead["headers"]}
     assert (bytes(dead["key"]), bytes(dead["value"]), told["x"]) == (BAD.key, BAD.value, b"\x00\xff")
@@ -145,3 +151,33 @@ def test_a_registry_that_goes_away(kafka: Kafka, capsys: pytest.CaptureFixture[s
         assert main(argv) == 0
     assert sum(len(p.read_text().splitlines()) for p in Path("out").iterdir()) == 4
     assert main([*argv, "--registry-wait", "200ms"]) == 2
+
+
+def test_changes_of_a_row_stay_in_one_partition(kafka: Kafka, tmp_path: Path) -> None:
+    """Whatever the key of what is written (lines have none, Open's has the commit_ts): in order, also in fewer ones."""
+    changes = Changes(partitions=3)
+    ddl, source = str(changes.ddl(tmp_path / "ddl.jsonl")), kafka.create_topic(partitions=3)
+    send(kafka, source, changes.lot(90))
+    read = ["--in", f"kafka:{source}", "--ddl", ddl]
+    lines, held, tables, in_process = (kafka.create_topic(partitions=2) for _ in range(4))
+    plain = ["decode", "--format", "open", *read]
+    assert main(now(*plain, "--out", f"kafka:{held}", "--until-resolved", checkpoint="c1")) == 0
+    open_ = ["transcode", "--from", "open", "--to", "open", *read, "--time-zone", "UTC"]
+    assert main(now(*open_, "--out", f"kafka:{lines}", checkpoint="c2")) == 0
+    assert main(now(*open_, "--out", "kafka:", "--topic", tables, checkpoint="c3")) == 0
+    assert main([*plain, "--out", f"kafka:{in_process}"]) == 0
+    for topic in (lines, held, tables, in_process):
+        found = received(kafka, topic)
+        if topic in (lines, tables):
+            decoder = Side("open", FileSchemas([]), Options.of({})).decoder()
+            events = [(m.partition, plain_event(e, m)) for m in found for e in decoder.decode(m)]
+        else:
+            events = [(m.partition, json.loads(m.value or b"")) for m in found]
+        rows = [(partition, change_of(line)) for partition, line in events if line["kind"] == "row"]
+        assert sorted(row for _, row in rows) == changes.made
+        assert all(partition == row[2] % 3 % 2 for partition, row in rows)
+        for id_ in {row[2] for _, row in rows}:
+            times = [row[0] for _, row in rows if row[2] == id_]
+            assert times == sorted(times)
+        marks = Counter(partition for partition, line in events if line["kind"] == "watermark")
+        assert marks == {0: 2, 1: 1}

@@ -306,27 +306,34 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
     golden = Golden("avro", "bulk.ext1")
     messages = [m for m in _mixed(golden) if m.key is not None]
     rows = [
-        (m.key, m.value, m.topic, 0, n, [(k, bytes(v or b"")) for k, v in m.headers]) for n, m in enumerate(messages)
+        (m.key, m.value, m.topic, n % 5, n, [(k, bytes(v or b"")) for k, v in m.headers])
+        for n, m in enumerate(messages)
     ]
     kind = "key binary, value binary, topic string, partition int, offset bigint"
     kind += ", headers array<struct<key:string,value:binary>>"
-    frame = spark.createDataFrame(rows, kind).selectExpr("*", "offset as position", "cast(null as timestamp) timestamp")
+    frame = spark.createDataFrame(rows, kind).selectExpr(
+        "*", "(cast(partition as bigint) << 48) | offset as position", "cast(null as timestamp) timestamp"
+    )
     read, write = _sides(golden, "debezium")
     work, sent = Work(read, write), list[Any]()
-    sender = Sender(spark.sparkContext, "there", True)
+    sender = Sender(spark.sparkContext, "there", True, lambda: {"there": 2})
     account = sender.send(frame, work, lambda out: sent.extend(out.collect()))
     bad = [n for n, m in enumerate(messages) if m.value == b"\x07nope"]
-    assert {code: places.tolist() for code, places in account.failures().items()} == {"NOT_FRAMED": bad}
+    where = [(n % 5 << 48) | n for n in range(len(messages))]
+    assert {code: places.tolist() for code, places in account.failures().items()} == {
+        "NOT_FRAMED": sorted(where[n] for n in bad)
+    }
     assert account.out == len(sent) == len(messages) - len(bad)
     assert {r["topic"] for r in sent} == {"there"}
     ids = [[bytes(h["value"]).decode() for h in r["headers"] if h["key"] == ID] for r in sent]
-    assert sorted(ids) == sorted([f"0/{n}/0/0"] for n in range(len(messages)) if n not in bad)
-    for row in sent:
+    assert sorted(ids) == sorted([f"{n % 5}/{n}/0/0"] for n in range(len(messages)) if n not in bad)
+    for row in sent:  # by kernels and by the codec: each in the partition it came from, modulo the topic's
         (place,) = [bytes(h["value"]).decode() for h in row["headers"] if h["key"] == ID]
         own = [(h["key"], bytes(h["value"])) for h in row["headers"][:-1]]
         assert own == list(messages[int(place.split("/")[1])].headers)
+        assert row["partition"] == int(place.split("/")[0]) % 2
     failures = account.failures() | {"MALFORMED": np.array([0])}
-    letters = {r["position"]: r for r in dead_letters(frame, work, failures).collect()}
+    letters = {r["position"] & ((1 << 48) - 1): r for r in dead_letters(frame, work, failures).collect()}
     assert sorted(letters) == sorted([0, *bad])
     reasons = {n: {h["key"]: bytes(h["value"]) for h in r["headers"]} for n, r in letters.items()}
     assert reasons[0][REASON] == b"MALFORMED"

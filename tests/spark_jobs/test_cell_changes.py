@@ -267,10 +267,10 @@ def test_decimals_of_a_view(length: int, scale: int, fits: list[str], not_: list
     """More digits than Python's arithmetic has by default are a value like any other."""
     column = Column("d", BY_NAME["decimal"], length=length, scale=scale)
     for text in fits:
-        check_number(column, text)
+        check_number(column, text, column.type.kind)
     for text in not_:
         with pytest.raises((ValueError, ArithmeticError)):
-            check_number(column, text)
+            check_number(column, text, column.type.kind)
     texts = pa.array([*fits, *not_, None])
     unfit = cell_views._number(column, {Form.TEXT})
     assert unfit is not None

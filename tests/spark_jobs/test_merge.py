@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,3 +158,33 @@ def test_ddl_files(tmp_path: Path) -> None:
     for path in (tmp_path / "bad", tmp_path / "no"):
         with pytest.raises(SetupError):
             statements_of(path)
+
+
+def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A text that is a number by the time of the ALTER, FLOAT to DOUBLE, the first DATETIME of a typed table."""
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, v varchar(9), f float)"), (40, "ALTER TABLE t MODIFY v int"),
+        (50, "ALTER TABLE t MODIFY f double"), (60, "ALTER TABLE t ADD COLUMN d datetime"),
+    ]  # fmt: skip
+    Path("ddl").write_text(
+        "".join(json.dumps({"commit_ts": ts, "db": "d", "query": text, "typed": True}) + "\n" for ts, text in texts)
+    )
+    changes = [
+        (10, {"id": "1", "v": "x", "f": "0.1"}), (20, {"id": "1", "v": "5", "f": "0.1"}),
+        (70, {"id": "2", "v": "7", "f": "0.1", "d": "2024-01-02 03:04:05"}),
+    ]  # fmt: skip
+    lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    argv = ["merge", "--format", "open", "--table", "d.t", "--types", "typed", "--time-zone", "UTC", "--out", "delta:t"]
+    assert main([*argv, "--ddl", "ddl", "--in", written(found("m")[:1], "first.jsonl")]) == 2
+    assert "column v: its value in the change at commit_ts 10" in capsys.readouterr().err
+    older = "".join(Path("ddl").read_text().splitlines(keepends=True)[:1])
+    Path("older").write_text(older)
+    argv[-1] = "delta:u"
+    assert main([*argv, "--ddl", "older", "--in", written(found("m")[1:2], "early.jsonl")]) == 0
+    assert main([*argv, "--ddl", "ddl", "--in", "m"]) == 0
+    moment = datetime(2024, 1, 2, 3, 4, 5)
+    assert rows(spark, "u") == [
+        {"id": 1, "v": "5", "f": 0.10000000149011612, "d": None}, {"id": 2, "v": "7", "f": 0.1, "d": moment}
+    ]  # fmt: skip

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from schemas.errors import SetupError
+from schemas.ddl.lexer import TYPED as AS_TYPED
+from schemas.ddl.versions import DdlText, versions
+from schemas.errors import SetupError, WireError
 from schemas.event import Message, RowChange
 from schemas.options import Options
 from schemas.publish.spark import Types
@@ -18,6 +20,7 @@ from schemas.table import Column, TableId
 from schemas.types import Kind
 from spark_jobs import decode
 from spark_jobs.codec import Side, decode_one
+from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table
@@ -184,3 +187,37 @@ def test_types_go_with_a_table(spark: SparkSession) -> None:
         decode(frame, format="avro", schemas=_SCHEMAS, types="typed")
     with pytest.raises(SetupError, match="choose exact or typed"):
         decode(frame, format="avro", schemas=_SCHEMAS, table="d.t", types="other")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text", "expected"),
+    [
+        ("decimal(38,10)", "decimal(38,10)", "9" * 28 + ".0123456789", "9" * 28 + ".0123456789"),
+        ("decimal(38,0)", "decimal(38,0)", "-" + "9" * 38, "-" + "9" * 38),
+        ("decimal(30,5)", "decimal(30,4)", "1.00001", None),
+        ("float", "double", "0.1", "0.10000000149011612"),
+        ("double", "float", "0.1", "0.1"),
+        ("double", "float", "1e+300", None),
+        ("double", "float", "0.123456789", None),
+        ("bigint", "double", "9007199254740993", None),
+        ("varchar(9)", "int", "1_0", None),
+        ("varchar(9)", "int", "007", "007"),
+        ("varchar(9)", "decimal(5,1)", "1_0", None),
+    ],
+)
+def test_numbers_of_older_versions(old: str, new: str, text: str, expected: str | None) -> None:
+    """What the newest column holds, and as what; None: the row is an error, not another number."""
+    tables = [
+        Definitions(versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", AS_TYPED)], None)).at(
+            TableId("d", "t"), None
+        )
+        for kind in (old, new)
+    ]
+    before, after = (found.table for found in tables if found is not None)
+    event = RowChange("open", before, "c", 2, None, {"id": "1", "v": text}, ("id",), "UTC")
+    if expected is None:
+        with pytest.raises(WireError, match="column v"):
+            TableView(after).apply(event)
+        return
+    TableView(after).apply(event)
+    assert (event.after or {})["v"] == expected
