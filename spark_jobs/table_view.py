@@ -109,7 +109,7 @@ class TableView:
 
     @cached_property
     def _doubles(self) -> list[Column]:
-        return [c for c in self._shown if c.type.kind is Kind.DOUBLE]
+        return [c for c in self.shown if c.type.kind is Kind.DOUBLE]
 
     @cached_property
     def checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
