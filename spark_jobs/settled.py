@@ -40,6 +40,14 @@ class Settled:
 
     run: Run
 
+    @property
+    def __name__(self) -> str:
+        """What Spark's plans call it: what it runs."""
+        inner = self.run
+        while not hasattr(inner, "__name__") and hasattr(inner, "run"):
+            inner = inner.run
+        return str(getattr(inner, "__name__", type(inner).__name__))
+
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         settle()
         return self.run(batches)

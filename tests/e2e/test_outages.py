@@ -237,9 +237,12 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
 
 
 def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again."""
+    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again.
+
+    --dedupe: message by message, so that a worker computes for long enough to be caught at it.
+    """
     source, changes, seen = kafka.create_topic(partitions=2), Changes(poison=3), dict[int, float]()
-    send(kafka, source, changes.lot(4000))
+    send(kafka, source, changes.lot(8000))
 
     def kill() -> None:
         found = until(lambda: busy_worker(psutil.Process(), seen), "a worker computes")
@@ -247,6 +250,6 @@ def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: py
         found.kill()
         until(lambda: lines("out"), "the rows are written")
 
-    assert run_while(stream(source, "out"), kill) == 1
+    assert run_while(stream(source, "out", "--dedupe"), kill) == 1
     assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
-    assert "decode: messages in 4005\n" in capsys.readouterr().err
+    assert "decode: messages in 8005\n" in capsys.readouterr().err
