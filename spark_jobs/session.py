@@ -43,8 +43,12 @@ _START: Mapping[str, str] = MappingProxyType(
         "spark.sql.catalogImplementation": "in-memory",
     }
 )
-_LOOPBACK: Mapping[str, str] = MappingProxyType(
-    {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": "spark_jobs.worker_daemon",
+    }
 )
 _LONGEST_SOCKET = 103  # bytes in a socket's name, on the system that allows least
 _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
@@ -137,7 +141,7 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     ours = {
         **RUNTIME,
         **_START,
-        **({**_LOOPBACK, **_sockets(scratch)} if _is_local(master) else {}),
+        **({**_LOCAL, **_sockets(scratch)} if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
         _JVM_OPTIONS: " ".join(filter(None, [_HUGE, f"-Dlog4j2.configurationFile={log4j}", config.get(_JVM_OPTIONS)])),

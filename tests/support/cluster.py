@@ -13,7 +13,8 @@ from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 from tests.support.running import Job
 
-EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
+EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "python"
+_DAEMONS = frozenset(("pyspark.daemon", "spark_jobs.worker_daemon"))
 
 
 def packaged(folder: Path) -> Path:
@@ -54,12 +55,17 @@ def busy_worker(above: psutil.Process, seen: dict[int, float]) -> psutil.Process
     """A Python worker below a process that is computing now."""
     try:
         for one in above.children(recursive=True):
-            if not any(PYTHON in part for part in one.cmdline()):
+            if not _forks(one):
                 continue
             used = one.cpu_times().user
             # A worker is forked by the daemon and has its command line.
-            if used - seen.setdefault(one.pid, used) > 0.2 and any(PYTHON in p for p in one.parent().cmdline()):
+            if used - seen.setdefault(one.pid, used) > 0.2 and _forks(one.parent()):
                 return one
-    except (psutil.Error, AttributeError):  # gone meanwhile
+    except psutil.Error:  # gone meanwhile
         return None
     return None
+
+
+def _forks(process: psutil.Process | None) -> bool:
+    """Whether it is Spark's daemon, or was forked by it."""
+    return process is not None and not _DAEMONS.isdisjoint(process.cmdline())
