@@ -69,6 +69,25 @@ def exists(spark: SparkSession, path: str) -> bool:
     return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute(path)))
 
 
+def clear_unborn(spark: SparkSession, path: str) -> None:
+    """Removes the log of a table that was never made. Where there is anything else, nothing is touched.
+
+    A CREATE TABLE that is killed before its commit leaves a folder that Delta takes neither for a table nor for an
+    empty place.
+    """
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(absolute(path))
+    log = jvm.org.apache.hadoop.fs.Path(place, "_delta_log")
+    files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(log):
+        return
+    found = files.listFiles(place, True)
+    while found.hasNext():
+        if not found.next().getPath().getName().startswith("."):  # of a commit that was not finished
+            return
+    files.delete(log, True)
+
+
 def allow_ntz(spark: SparkSession, path: str, wanted: Iterable[str], have: Iterable[str]) -> None:
     """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
     if any("timestamp_ntz" in kind for kind in wanted) and not any("timestamp_ntz" in kind for kind in have):

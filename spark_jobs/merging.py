@@ -63,7 +63,10 @@ class Target:
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
         if self.on_lossy == "error":
             self._refuse_unfit(changes, table, steps)
-        self._follow(table, steps)
+        if lake.exists(self.spark, self.path):
+            self._follow(table, steps)
+        else:
+            self._create(table, max((s.commit_ts for s in steps), default=0))
         emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
         summary.skipped.update({"before TRUNCATE": n} if (n := changes.count() - rows.count()) else {})
@@ -81,6 +84,11 @@ class Target:
             return self._apply(newest.drop("bad"), table, keys)
         finally:
             newest.unpersist()
+
+    def follow(self, table: Table, steps: list[Step]) -> None:
+        """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
+        if lake.exists(self.spark, self.path):
+            self._follow(table, steps)
 
     # ---- rows
     def _unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> DataFrame:
@@ -256,10 +264,7 @@ class Target:
 
     # ---- columns
     def _follow(self, table: Table, steps: list[Step]) -> None:
-        """Brings the Delta table's columns to where the table's are."""
-        if not lake.exists(self.spark, self.path):
-            self._create(table, max((s.commit_ts for s in steps), default=0))
-            return
+        """Brings the columns of the Delta table, which is there, to where the table's are."""
         properties = self._properties()
         applied, types = int(properties.get(_APPLIED, 0)), properties.get(_TYPES, "exact")
         if types != self.types.types:
@@ -302,6 +307,7 @@ class Target:
         properties[_TYPES] = self.types.types
         told = ", ".join(f"'{k}' = {_literal(v)}" for k, v in properties.items())
         columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
+        lake.clear_unborn(self.spark, self.path)
         self.spark.sql(f"CREATE TABLE {lake.at(self.path)} ({columns_text}) USING delta TBLPROPERTIES ({told})")
 
     def _reach(self, table: Table, step: Step | None, drop: bool) -> None:

@@ -125,7 +125,7 @@ class Runner:
     def _write(self, out: DataFrame, number: int, work: Work, summary: Summary) -> int:
         count = out.count()
         if not count:
-            return 0
+            return self._merged(None, work, summary) if self._work.merge else 0
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
         if self._work.merge:
@@ -161,8 +161,8 @@ class Runner:
         found = in_view(ours, read)
         return found, found.count()
 
-    def _merged(self, changes: DataFrame, work: Work, summary: Summary) -> int:
-        """The changes applied to the Delta table; how many keys were written."""
+    def _merged(self, changes: DataFrame | None, work: Work, summary: Summary) -> int:
+        """The changes (None: there are none) applied to the Delta table; how many keys were written."""
         from spark_jobs.merging import Target
 
         assert self._table is not None
@@ -172,15 +172,18 @@ class Runner:
             statements += self._work.read.tables.statements()
         steps, names = steps_of(statements, self._table), table_names(statements, self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        # A micro-batch has a session of its own: its views are not seen from another.
+        session = self._spark if changes is None else changes.sparkSession
+        types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+        target = Target(session, self._table, self._path, types, zone_of(work.read), on_lossy)
+        if changes is None:
+            if known is not None:
+                target.follow(known, steps)
+            return 0
         table = known or newest_table(work.read, self._table)
         if not steps and work.read.format == "avro":
             table = self._keyed(table, changes)
-        ours = self._of_table(changes, names, summary)
-        # A micro-batch has a session of its own: its views are not seen from another.
-        types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-        zone = zone_of(work.read)
-        target = Target(changes.sparkSession, self._table, self._path, types, zone, on_lossy)
-        return target.merge(ours, table, steps, summary)
+        return target.merge(self._of_table(changes, names, summary), table, steps, summary)
 
     def _keyed(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""

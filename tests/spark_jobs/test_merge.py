@@ -65,12 +65,17 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
 
 
 def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
-    """Two columns swap names in a table that is there; a name comes again for another column; a version is all key."""
+    """Two columns swap names in a table that is there; a name comes again for another column; a version is all key.
+
+    First, a driver was killed before it had made the table; last, DDL comes without a change.
+    """
+    Path("t/_delta_log/_staged_commits").mkdir(parents=True)
+    Path("t/_delta_log/.00000000000000000000.json.1f.tmp").write_text("cut")
     texts = [
         (1, "CREATE TABLE t (id int primary key, a varchar(9), b varchar(9))"), (20, "ALTER TABLE t DROP COLUMN b"),
         (30, "ALTER TABLE t ADD COLUMN b varchar(9)"), (40, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"),
         (50, "ALTER TABLE t DROP COLUMN a"), (60, "ALTER TABLE t DROP COLUMN b"),
-        (70, "ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 5"),
+        (70, "ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 5"), (110, "ALTER TABLE t ADD COLUMN c int DEFAULT 3"),
     ]  # fmt: skip
     ddl = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in texts]
     changes = [
@@ -83,6 +88,7 @@ def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
     wanted = [
         (45, 2, [{"id": 1, "a": None, "b": "x"}, {"id": 2, "a": "q", "b": "p"}]),
         (99, 4, [{"id": 1, "a": 5}, {"id": 2, "a": 5}, {"id": 3, "a": 5}, {"id": 4, "a": 7}]),
+        (120, 0, [{"id": n, "a": 7 if n == 4 else 5, "c": 3} for n in (1, 2, 3, 4)]),  # DDL alone
     ]  # fmt: skip
     for until, count, expected in wanted:
         Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl))
