@@ -246,6 +246,6 @@ def _typed(shape: Shape, value: Column, column: TableColumn, kind: str) -> Colum
         wide = value.try_cast("decimal(20,0)")
         return F.when(value.rlike(r"^(0|[1-9]\d{0,19})$") & (wide < F.lit(_TWO_64)), wide)
     if column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
-        wide = value.cast("decimal(20,0)")
-        return F.when(value < 0, wide + F.lit(_TWO_64)).otherwise(wide).cast(kind)
+        wide = value.cast("decimal(20,0)")  # each branch has its own cast: the usual one then needs only this
+        return F.when(value < 0, (wide + F.lit(_TWO_64)).cast(kind)).otherwise(wide.cast(kind))
     return value.try_cast(kind) if _doubtful(shape, column) else value.cast(kind)

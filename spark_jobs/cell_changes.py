@@ -6,6 +6,7 @@ What the kernels leave goes through the plain codec message by message; what com
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,15 +47,12 @@ def takes(side: Side) -> bool:
     return COMPILED and known and not side.verify_checksum
 
 
-class ChangeReader:
+class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
-    def __init__(self, side: Side, schema: Any) -> None:
-        """schema: CHANGES as Arrow has it, or with structs of the side's view; then a row of another table is of the
-        kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
-        """
-        self._side, self._schema = side, schema
-        self._fits = takes(side)
+    def __init__(self, side: Side, fits: bool, place: frozenset[str]) -> None:
+        """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
+        self._side, self._fits, self._place = side, fits, place
         self._view = view_of(side)
 
     @cached_property
@@ -62,29 +60,25 @@ class ChangeReader:
         decoder, verify = self._side.decoder(), self._side.verify_checksum
         return lambda message: decode_one(decoder, message, verify)
 
-    @cached_property
-    def _reader(self) -> CellReader:
-        return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
-
     def one(self, message: Message) -> Result:
         """A message by the plain codec."""
         result: Result = self._plain(message)
         return result
 
-    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Changes | None, Any]]:
-        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels read, the rest).
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
+        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels made, the rest).
 
         As `cell_batches.Transcoder.parts`.
         """
         names = set(batch.schema.names)
-        if not self._fits or batch.num_rows < cells.FEW or not (names >= _PLACE or "line" in names):
+        if not self._fits or batch.num_rows < cells.FEW or not (names >= self._place or "line" in names):
             yield batch, None, np.arange(batch.num_rows)
             return
         batch = messages_of_lines(batch)
-        rows, left, topics = cells.read(self._reader, batch)
+        read = cells.read(self._reader, batch)
         try:
-            texts = _texts(rows)
-        except ValueError:  # too much for one array, or a cell that the kernel has no text for
+            made, slow = self._made(batch, *read, summary)
+        except ValueError:  # too much for one array, or what the kernels have no text for
             if batch.num_rows == 1:
                 yield batch, None, np.arange(1)
                 return
@@ -92,16 +86,46 @@ class ChangeReader:
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
+        yield batch, made, np.flatnonzero(slow)
+
+    @property
+    @abstractmethod
+    def _reader(self) -> CellReader: ...
+
+    @abstractmethod
+    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
+        """What was read of a batch → (what is made of it, and counted; which messages, bool, are left).
+
+        ValueError: too much for one array, or what the kernels have no text for.
+        """
+
+
+class ChangeReader(BatchReader):
+    """Messages → change events."""
+
+    def __init__(self, side: Side, schema: Any) -> None:
+        """schema: CHANGES as Arrow has it, or with structs of the side's view; then a row of another table is of the
+        kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
+        """
+        super().__init__(side, takes(side), _PLACE)
+        self._schema = schema
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
+
+    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Changes, Any]:
+        texts = _texts(rows)
         slow = cells.unread(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
         if self._view is not None:
             slow[rows.message[self._view.doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         kept = ~slow[rows.message]
+        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)
         if summary is not None:
             cells.count(rows, {}, kept, topics, summary)
-        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)
-        yield batch, Changes(rows.message[kept], made), np.flatnonzero(slow)
+        return Changes(rows.message[kept], made), slow
 
 
 def _texts(rows: CellRows) -> Any:

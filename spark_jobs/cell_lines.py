@@ -6,7 +6,6 @@ What the kernels leave goes through the plain codec message by message; what com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,10 +20,8 @@ from schemas.codec.plain_cells import plain_texts
 from schemas.codec.plain_lines import plain_lines
 from schemas.wire.beside import BESIDE
 from spark_jobs import cell_batches as cells
-from spark_jobs.cell_changes import several_flags
-from spark_jobs.cell_views import view_of
-from spark_jobs.codec import Result, Side, decode_one
-from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.cell_changes import BatchReader, several_flags
+from spark_jobs.codec import Side
 from spark_jobs.summary import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -53,50 +50,24 @@ def takes(side: Side, marked: bool = False) -> bool:
     return COMPILED and known and not (side.verify_checksum or marked)
 
 
-class LineReader:
-    """One task's decoders, plain and compiled. Not for several threads at once."""
+class LineReader(BatchReader):
+    """Messages → lines of the plain form."""
 
     def __init__(self, side: Side) -> None:
-        self._side, self._fits, self._view = side, takes(side), view_of(side)
-
-    @cached_property
-    def _plain(self) -> Any:
-        decoder, verify = self._side.decoder(), self._side.verify_checksum
-        return lambda message: decode_one(decoder, message, verify)
+        super().__init__(side, takes(side), _PLACE)
 
     @cached_property
     def _reader(self) -> CellReader:
         return cells.reader_of(self._side, whole=True)
 
-    def one(self, message: Any) -> Result:
-        """A message by the plain codec."""
-        result: Result = self._plain(message)
-        return result
-
-    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Lines | None, Any]]:
-        """As `cell_batches.Transcoder.parts`: parts of a batch, in order: (messages, what was written, the rest)."""
-        names = set(batch.schema.names)
-        if not self._fits or batch.num_rows < cells.FEW or not (names >= _PLACE or "line" in names):
-            yield batch, None, np.arange(batch.num_rows)
-            return
-        batch = messages_of_lines(batch)
-        rows, left, topics = cells.read(self._reader, batch)
-        try:
-            slow = cells.unread(batch, rows, left)
-            extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
-            slow[rows.message[several_flags(rows) | untold]] = True
-            texts = plain_texts(rows)
-            if self._view is not None:
-                slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
-            lines = self._lines(rows, texts, batch, topics, extra)
-        except ValueError:  # too much for one array, or text that the kernel has no form for
-            if batch.num_rows == 1:
-                yield batch, None, np.arange(1)
-                return
-            half = batch.num_rows // 2
-            yield from self.parts(batch.slice(0, half), summary)
-            yield from self.parts(batch.slice(half), summary)
-            return
+    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Lines, Any]:
+        slow = cells.unread(batch, rows, left)
+        extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
+        slow[rows.message[several_flags(rows) | untold]] = True
+        texts = plain_texts(rows)
+        if self._view is not None:
+            slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
+        lines = self._lines(rows, texts, batch, topics, extra)
         kept = ~slow[rows.message]
         if summary is not None:
             cells.count(rows, {}, kept, topics, summary)
@@ -104,7 +75,7 @@ class LineReader:
         if not kept.all():
             which = np.flatnonzero(kept)
             message, part, lines = message[which], part[which], lines.take(pa.array(which))
-        yield batch, Lines(message, part, lines), np.flatnonzero(slow)
+        return Lines(message, part, lines), slow
 
     def _lines(self, rows: CellRows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
         """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""

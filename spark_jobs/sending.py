@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-SENT = f"topic string, `key` binary, value binary, headers {HEADERS}, partition int"
+SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
+"""What the workers give, with `topic` where not all goes to one."""
 DEAD = f"{MESSAGE}, position bigint"
 _OFFSET_BITS = 48  # of a position (frames.input_of_job)
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
@@ -110,8 +111,9 @@ class Sender:
         """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
         self._accounts.value = {}  # of tries before this one
         attempt = uuid4().hex
-        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(SENT), self._counts())
-        write(map_messages(frame, batches, SENT))
+        sent = SENT if self._topic else f"topic string, {SENT}"
+        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(sent), self._counts())
+        write(map_messages(frame, batches, sent))
         account = self._accounts.value.get(attempt, Account())
         if account.fatal is not None:
             raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
@@ -181,8 +183,6 @@ class SendBatches:
         if fast is None:
             return None
         more = {"partition": self._partitions(fast, part)}
-        if self.topic is not None:
-            more["topic"] = pa.repeat(self.topic, len(fast.origin))
         if self.ids:
             more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
         return fast.carried(part, self.schema, **more)

@@ -60,7 +60,9 @@ class Topic:
             told = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
             headers = F.concat(headers, F.array(told))
         topic = F.lit(self.fixed) if self.fixed else F.col("topic")
-        columns = [topic.alias("topic"), F.col("key"), F.col("value"), headers.alias("headers")]
+        columns = [F.col("key"), F.col("value"), headers.alias("headers")]
+        if not self.fixed:
+            columns.append(topic)
         if self._stream:
             columns.append(self._partition(rows, topic).alias("partition"))
         self.save(rows.select(*columns))
@@ -76,9 +78,11 @@ class Topic:
         return F.expr("cast(shiftright(position, 48) as int)") % count
 
     def save(self, rows: DataFrame) -> None:
-        """Writes rows of topic, key, value, headers and, where they have it, partition as they are."""
+        """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
         options = {f"kafka.{name}": value for name, value in self._settings.items()}
         writer = rows.write.format("kafka").options(**options).option("includeHeaders", "true")
+        if "topic" not in rows.columns:
+            writer = writer.option("topic", self.fixed)
         writer.option("kafka.enable.idempotence", "true").save()
 
 

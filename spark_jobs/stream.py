@@ -190,8 +190,10 @@ class _Running:
         )
         if stream.most is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(stream.most))
-        frame = reader.load().where(f"`offset` >= {stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
+        # What is taken of the rows is said in each batch, in whose plan it costs no copy of them.
+        writer = (
+            reader.load().writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
+        )
         if stream.trigger is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{max(stream.trigger, 0.001) * 1000:.0f} milliseconds").start()
@@ -205,6 +207,7 @@ class _Running:
             known = (
                 partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
             )
+            frame = frame.where(f"`offset` >= {self._stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
             outcome = self._runner.process(frame, number, known)
             self._check_resolved(outcome)
         except BridgeError as error:

@@ -324,7 +324,7 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
         "NOT_FRAMED": sorted(where[n] for n in bad)
     }
     assert account.out == len(sent) == len(messages) - len(bad)
-    assert {r["topic"] for r in sent} == {"there"}
+    assert "topic" not in sent[0]  # the sink says it once for all
     ids = [[bytes(h["value"]).decode() for h in r["headers"] if h["key"] == ID] for r in sent]
     assert sorted(ids) == sorted([f"{n % 5}/{n}/0/0"] for n in range(len(messages)) if n not in bad)
     for row in sent:  # by kernels and by the codec: each in the partition it came from, modulo the topic's
