@@ -12,6 +12,8 @@ from typing import Final
 
 HEADER: Final = "Bridge-Digest"
 ASK: Final = "sha-256"
+MOST: Final = 4 * 1024 * 1024
+"""Bytes of the longest question's body that has a digest."""
 _ESCAPED: Final = re.compile(rb"%([0-9a-fA-F]{2})")
 
 

@@ -8,15 +8,14 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.digest import ASK, HEADER, of_exchange
+from schemas.digest import ASK, HEADER, MOST, of_exchange
 
-_MOST: Final = 4 * 1024 * 1024
 _NAME: Final = HEADER.lower().encode()
 _NAME_OF: Final = itemgetter(0)
 
 
 class Digests:
-    """ASGI middleware. Requests that do not ask, and bodies of more than 4 MiB or of unknown length, go through."""
+    """ASGI middleware. Requests that do not ask, and bodies of more than MOST or of unknown length, go through."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -32,7 +31,7 @@ class Digests:
 def _asks(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     length = headers.get("content-length", "0")
-    known = length.isdecimal() and len(length) < 10 and int(length) <= _MOST and "transfer-encoding" not in headers
+    known = length.isdecimal() and len(length) < 10 and int(length) <= MOST and "transfer-encoding" not in headers
     return known and headers[HEADER] == ASK
 
 

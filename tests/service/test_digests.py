@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from schemas.digest import ASK, HEADER, of_exchange
+from schemas.digest import ASK, HEADER, MOST, of_exchange
 from service.testing import running_service
 from spark_jobs.http_json import HttpJson
 
@@ -42,7 +42,7 @@ def test_who_asks_gets_one(times: int) -> None:
                 assert none is None
                 again, same, digest = ask(url, method, path, body or None, **{HEADER: ASK})
                 assert again == status
-                if len(body) > 4 * 1024 * 1024:
+                if len(body) > MOST:
                     assert digest is None
                 else:
                     assert digest == of_exchange(method, path, status, body, same)
@@ -57,6 +57,8 @@ def test_a_server_that_stops_sending_them_is_not_believed() -> None:
     for status, body, answer, digest in (
         (200, b"", b"{}", None),
         (404, b"", b"{}", None),
+        (409, b"{}", b"{}", None),
+        (422, b"{}", b"{}", None),  # a schema that was damaged on its way, and the word that asks for a digest, too
         (200, b"", b"[]", told),
         (201, b"", b"{}", told),
         (200, b"1", b"{}", told),
@@ -64,3 +66,4 @@ def test_a_server_that_stops_sending_them_is_not_believed() -> None:
         assert not asked._is_whole(digest, "GET", "/x", status, body, answer)
     assert not asked._is_whole(told, "GET", "/y", 200, b"", b"{}")
     assert asked._is_whole(None, "GET", "/x", 403, b"", b"{}")  # a proxy's own refusal: an error anyway
+    assert asked._is_whole(None, "POST", "/x", 200, b"x" * (MOST + 1), b"{}")  # too long for a digest
