@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ROUNDS, _QUICK_ROUNDS = 5, 3
-_WARM_UPS = 2  # the JVM compiles while it runs: the first rounds are slower
+_WARM_UPS, _QUICK_WARM_UPS = 5, 1  # HotSpot's compilers keep a core busy for most of the first minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,15 @@ def spend(frame: DataFrame) -> Spent:
 def measure(cases: Sequence[Case], run: Run) -> None:
     """Runs the cases in turn; what they took is in `spent`."""
     rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
-    for number in range(_WARM_UPS + rounds):
-        kind = "warm-up" if number < _WARM_UPS else f"round {number - _WARM_UPS + 1} of {rounds}"
+    warm_ups = _QUICK_WARM_UPS if run.quick else _WARM_UPS
+    for number in range(warm_ups + rounds):
+        kind = "warm-up" if number < warm_ups else f"round {number - warm_ups + 1} of {rounds}"
         for case in cases:
             spent = spend(case.frame)
             run.say(
                 f"{kind}: {case.name} {case.rows / spent.wall:,.0f} rows/s, {spent.cpu / case.rows * 1e6:.2f} µs/row"
             )
-            if number >= _WARM_UPS:
+            if number >= warm_ups:
                 case.spent.append(spent)
 
 
