@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support import class_archive
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.kafka import Kafka
     from tests.support.postgres import Postgres
 
-# Of each JVM that a test starts with Spark in it, in this process or another: it lives for seconds or minutes, and the
-# compiler for long runs would take more of them than it gives back.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+_OWN_OPTIONS = "SPARK_SUBMIT_OPTS" not in os.environ
+if _OWN_OPTIONS:
+    os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", class_archive.SHORT_LIVED)
 
 # Files of few tests that take half a minute to two of CPU, the longest first.
 _LONG = (
@@ -57,12 +59,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """With several workers, and many tests to come: kernels are compiled once, not by each worker."""
+    """With several workers, and many tests to come: kernels are compiled, and classes archived, once for all."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is not None and session.testscollected > 5000:
         from tests.support.warming import warm
 
         warm(run)
+        if _OWN_OPTIONS:
+            os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from pyspark.sql import SparkSession
@@ -110,11 +111,14 @@ def test_broker_ends_when_its_test_run_is_killed() -> None:
         address, folder = runner.stdout.readline().split()
         port = int(address.partition(":")[2])
         assert _listens(port)
+        brokers = psutil.Process(runner.pid).children(recursive=True)
         runner.send_signal(signal.SIGKILL)
+    assert brokers
     deadline = time.monotonic() + 60
-    while _listens(port):
+    while any(map(_runs, brokers)):  # it closes its port before its files
         assert time.monotonic() < deadline, "the broker outlived its test run"
         time.sleep(0.05)
+    assert not _listens(port)
     shutil.rmtree(folder)
 
 
@@ -129,6 +133,13 @@ def test_failure_to_start_shows_the_log(monkeypatch: pytest.MonkeyPatch) -> None
 
 def _bytes(value: bytearray | None) -> bytes | None:
     return None if value is None else bytes(value)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _listens(port: int) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +20,7 @@ from schemas.types import Kind
 from schemas.values import micros_of_datetime, micros_of_time, shift_zone
 from service.testing import running_service
 from spark_jobs import decode, transcode
+from spark_jobs.cli import main
 from spark_jobs.codec import decode_one, plain_lines, transcode_one
 from spark_jobs.kafka import read_topic
 from tests.support import shop
@@ -163,8 +162,9 @@ def test_streaming_transcode_to_a_debezium_topic(
     assert got == want
 
 
+@pytest.mark.usefixtures("spark")
 def test_command_line_reads_and_writes_topics(
-    kafka: Kafka, registry: str, produced: list[Message], tmp_path: Path
+    kafka: Kafka, registry: str, produced: list[Message], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From a topic and into a topic, in-process and in Spark: the same lines, messages and dead letters."""
     words = ["--bootstrap-servers", kafka.bootstrap_servers, "--registry", registry, "--in", f"kafka:{ORDERS}"]
@@ -172,7 +172,7 @@ def test_command_line_reads_and_writes_topics(
     options = tmp_path / "options.json"
     options.write_text(json.dumps(shop.DEBEZIUM_OPTIONS))
     lines, written = [], []
-    for name, more in (("plain", []), ("spark", ["--spark", "--master", "local[2]"])):
+    for name, more in (("plain", []), ("spark", ["--spark"])):
         out, dead = kafka.create_topic(f"out_{name}", 2), kafka.create_topic(f"dead_{name}", 1)
         place = tmp_path / f"{name}.jsonl"
         runs = (
@@ -181,11 +181,8 @@ def test_command_line_reads_and_writes_topics(
              str(options), "--out", f"kafka:{out}", "--dead-letter", f"kafka:{dead}", *more],
         )  # fmt: skip
         for run in runs:
-            done = subprocess.run(
-                [sys.executable, "-m", "spark_jobs", *run], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 1, done.stderr
-            assert "errors 1 (TRUNCATED 1)" in done.stderr
+            assert main(run) == 1
+            assert "errors 1 (TRUNCATED 1)" in capsys.readouterr().err
         lines.append(place.read_bytes())
         written.append([(m.partition, m.key, m.value, m.headers) for m in read_topic(out, settings)])
         (letter,) = read_topic(dead, settings)

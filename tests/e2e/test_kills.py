@@ -1,7 +1,7 @@
 """The driver of streams is killed (SIGKILL) at random moments; afterwards the sinks hold what the source says.
 
 Each kind of sink has a stream of its own; all of them run in one driver, so that a kill ends them all, each at another
-point. Two kills and four kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
+point. One kill and three kinds here; `make soak` (BRIDGE_SOAK=1) has all kinds and kills twenty times (BRIDGE_KILLS=…
 for another number, and none after BRIDGE_KILLS_MINUTES=…).
 """
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from tests.support.kafka import Kafka
 
 SOAK = bool(os.environ.get("BRIDGE_SOAK"))
-ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 2
+ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 1
 MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
 LOT, AGAIN = (60, 12) if SOAK else (30, 6)
-KINDS = ("folder", "dedupe", "resolved", "merge", *(("delta", "kafka") if SOAK else ()))
+KINDS = ("dedupe", "resolved", "merge", *(("folder", "delta", "kafka") if SOAK else ()))
 _MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
 
 
@@ -80,9 +80,9 @@ class Streams:
             if self.kills == 0 or chance.random() < 0.9:
                 begun = partial(self._has_begun, before)
                 job.until(begun, "a micro-batch begins", 900)
-                time.sleep(chance.uniform(0, 12.0))
+                time.sleep(chance.uniform(0, 12.0 if SOAK else 6.0))
             else:
-                time.sleep(chance.uniform(0, 15.0))
+                time.sleep(chance.uniform(0, 15.0 if SOAK else 8.0))
             assert not job.ended, job.log[-3000:]
         self.kills += 1
         self.midst.update(k for k in KINDS if self.numbers(k, "offsets") - self.numbers(k, "commits"))
@@ -116,7 +116,6 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams
     for kind in KINDS:
         print(f"{kind}: {streams.midst[kind]} kills in a micro-batch, {len(streams.numbers(kind, 'commits'))} of these")
         _poison_is_whole(streams.folder / kind / "dead", changes.poisoned)
-    assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
     assert Counter(_rows(_written(streams, "dedupe"))) == Counter(changes.made)
     resolved = _rows(lines(streams.folder / "resolved" / "out"))
     assert [row[0] for row in resolved] == sorted(row[0] for row in resolved)
@@ -124,6 +123,8 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams
     merged = spark.read.format("delta").load(str(streams.folder / "merge" / "out")).collect()
     assert {row["id"]: str(row["total"]) for row in merged} == changes.table
     assert len(merged) == len(changes.table)
+    if "folder" in KINDS:
+        assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
     if "delta" in KINDS:
         delta = spark.read.format("delta").load(str(streams.folder / "delta" / "out")).collect()
         assert Counter(_rows(row.asDict(recursive=True) for row in delta)) == Counter(changes.sent)

@@ -242,7 +242,7 @@ def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: py
     --dedupe: message by message, so that a worker computes for long enough to be caught at it.
     """
     source, changes, seen = kafka.create_topic(partitions=2), Changes(poison=3), dict[int, float]()
-    send(kafka, source, changes.lot(8000))
+    send(kafka, source, changes.lot(20000))
 
     def kill() -> None:
         found = until(lambda: busy_worker(psutil.Process(), seen), "a worker computes")
@@ -252,4 +252,4 @@ def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: py
 
     assert run_while(stream(source, "out", "--dedupe"), kill) == 1
     assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
-    assert "decode: messages in 8005\n" in capsys.readouterr().err
+    assert "decode: messages in 20005\n" in capsys.readouterr().err

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs.cli import main
-from tests.support.golden import ROOT, Golden
+from tests.support.golden import Golden
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -68,12 +66,12 @@ def test_a_zone_that_is_not_given_is_told(tmp_path: Path, capsys: pytest.Capture
     assert "mismatch 1" in err
 
 
-def test_spark_verifies_too(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spark_jobs", *_verify(AVRO, tmp_path / "out", "--spark", "--master", "local[2]")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 1, done.stderr
-    assert MISMATCH in done.stderr
-    assert "checksums 6 (absent 1, id 4, mismatch 1)" in done.stderr
+@pytest.mark.usefixtures("spark")
+def test_spark_verifies_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(_verify(AVRO, tmp_path / "out", "--spark")) == 1
+    err = capsys.readouterr().err
+    assert MISMATCH in err
+    assert "checksums 6 (absent 1, id 4, mismatch 1)" in err
     assert main(_verify(AVRO, tmp_path / "plain")) == 1
     assert (tmp_path / "out").read_bytes() == (tmp_path / "plain").read_bytes()
 

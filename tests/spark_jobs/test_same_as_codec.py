@@ -127,11 +127,11 @@ def _fits(event: Any, table: Table, kind: Any) -> bool:
 def test_avro_plans(spark: SparkSession, exact: bool) -> None:
     """One query over all cases: each with its own schemas, each table with its own plan.
 
-    Every second case, of the exact plan (which stands in where there is no numba) every fourth; all with BRIDGE_SOAK.
+    Every third case, of the exact plan (which stands in where there is no numba) every sixth; all with BRIDGE_SOAK.
     """
     wanted: dict[tuple[str, str, int], tuple[Result, AvroPlan]] = {}
     unions: list[dict[TableId, DataFrame]] = []  # a table once in each: its metric has its name
-    for golden in list(cases("avro"))[:: 1 if "BRIDGE_SOAK" in os.environ else 4 if exact else 2]:
+    for golden in list(cases("avro"))[:: 1 if "BRIDGE_SOAK" in os.environ else 6 if exact else 3]:
         found = _decoded(golden, golden.side())
         for id_ in _tables(found):
             plan = AvroPlan.of(golden.side(), id_, exact=exact)

@@ -1,4 +1,7 @@
-"""Kernels compiled once for all workers of a test run: each takes what no other has begun, then waits for the rest."""
+"""Kernels compiled and classes archived once for all workers of a test run.
+
+Each worker takes what no other has begun, then waits for the rest.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from pathlib import Path
 from typing import IO
 
 from spark_jobs import avro_batches, cell_warm, craft_arrow, json_arrow
+from tests.support.class_archive import make_archive
 
 # The longest first; what one needs of another's code it finds in the cache, or compiles too.
 _STEPS: tuple[Callable[[], object], ...] = (
     partial(cell_warm.warm, "avro", "debezium"),
+    make_archive,
     json_arrow.warm,
     craft_arrow.warm,
     partial(cell_warm.warm_lines, "debezium"),

@@ -19,7 +19,7 @@ from schemas.errors import DdlError
 from tests.schemas.ddl.histories import texts
 
 MODES = (WIRE, TYPED, SHOW, Mode.typed("ANSI"))
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "50000"))
+MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")
 _PIECES = (
     "'", '"', "`", "\\", "(", ")", ",", ";", "/*", "*/", "/*!", "/*T![ttl] ", "--", " -- ", "#", "\0", "\n", "é", "𝛑",
