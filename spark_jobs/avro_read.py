@@ -113,7 +113,9 @@ class HeaderPlan:
 
         ok, op, gone = F.col("_ok"), F.col("_done"), F.col("_gone")
         kind = tidb_row(self.table, certain=False)  # only metadata is added: such a cast costs nothing
-        old = F.col("_old") if any(w.record.before for w in self.values) else F.lit(None).cast(kind)
+        before = F.when(ok & gone, F.col("_row"))
+        if any(w.record.before for w in self.values):
+            before = before.when(ok & (op == "u"), F.col("_old"))
         none = F.array().cast("array<string>")
         names = F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else none
         yield "kind", F.when(ok, F.lit("row")).otherwise(F.lit("error"))
@@ -125,7 +127,7 @@ class HeaderPlan:
         yield "schema_id", F.when(ok, F.col("_id"))
         yield "table_version", F.lit(None).cast("bigint")
         yield "key", F.when(ok, names)
-        yield "before", F.when(ok & gone, F.col("_row")).when(ok & (op == "u"), old).cast(kind)
+        yield "before", before.cast(kind)
         yield "after", F.when(ok & ~gone, F.col("_row")).cast(kind)
         yield "flags", F.when(ok, F.when(op.isNull(), F.array(F.lit("op_unknown"))).otherwise(none))
         yield "ddl_type", F.lit(None).cast("int")

@@ -13,6 +13,7 @@ _FILES = (
     "kernel_avro_write.py",
 )
 
-jit = Kernels("avro-write", [("schemas.codec", file) for file in _FILES]).jit
+_KERNELS = Kernels("avro-write", [("schemas.codec", file) for file in _FILES])
+jit, making = _KERNELS.jit, _KERNELS.making
 
-__all__ = ["COMPILED", "jit"]
+__all__ = ["COMPILED", "jit", "making"]

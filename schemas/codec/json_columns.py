@@ -160,6 +160,7 @@ class Filler:
         out = kernel.Buffers(
             signed, signed.view(np.uint64), np.empty((decimals, rows, 2), np.uint64),
             np.empty(int(starts[-1]), np.uint8), starts, np.empty((texts, rows + 1), np.int32),
+            np.zeros(texts, np.int64),
         )  # fmt: skip
         kernel.fill(data, places, lengths, rows, slots, out, bad)
         valid = lengths[:, :rows] >= 0

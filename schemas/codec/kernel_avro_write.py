@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.codec.avro_kernels import jit
+from schemas.codec.avro_kernels import jit, making
 from schemas.codec.kernel_avro_values import (
     Array,
     put_bits,
@@ -67,7 +67,7 @@ class Rows(NamedTuple):
     data: Array
 
 
-@jit
+@making
 def rooms(programs: Programs, modes: Modes, rows: Rows) -> Any:
     """Bytes that keys and values take at most."""
     fields, of, lengths = programs.fields, programs.of, rows.length
@@ -91,7 +91,7 @@ def rooms(programs: Programs, modes: Modes, rows: Rows) -> Any:
     return room
 
 
-@jit
+@making
 def write(
     programs: Programs, modes: Modes, rows: Rows, part: int, out: Array, ends: Array, left: Array, folds: Array
 ) -> None:

@@ -34,7 +34,19 @@ if jit.COMPILED:
 
         return types.uint64(data, types.int64), code
 
+    @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def first_byte(_context: Any, marks: Any) -> Any:
+        """Which byte of a uint64, the low one first, has its high bit set; 8 for none. No other bits are set."""
+
+        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.lshr(builder.cttz(args[0], cgutils.false_bit), args[0].type(3))
+
+        return types.int64(types.uint64), code
+
 else:
+
+    def first_byte(marks: Any) -> int:
+        return next((n for n in range(8) if int(marks) >> (8 * n + 7) & 1), 8)
 
     def eight(data: Any, at: int) -> Any:
         return data[at : at + 8].view("<u8")[0]

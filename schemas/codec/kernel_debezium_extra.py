@@ -9,7 +9,7 @@ from schemas.codec.kernel_copy import copy
 from schemas.codec.kernel_text import Array
 
 _KERNELS = Kernels("debezium-extra", [("schemas.codec", f) for f in ("kernel_debezium_extra.py", "kernel_copy.py")])
-jit, inlined = _KERNELS.jit, _KERNELS.inlined
+jit, making, inlined = _KERNELS.jit, _KERNELS.making, _KERNELS.inlined
 
 ROOM = 512
 """Bytes of one message's at most."""
@@ -25,7 +25,7 @@ _START, _SOURCE, _TS, _START_TS, _CLUSTER, _DEFAULT, _SCHEMA, _NULL = (
 _TOLD = tuple(np.frombuffer(text, np.uint8) for text in (b'"ts_ms": ', b'"start_ts": ', b'"cluster_id": '))
 
 
-@jit
+@making
 def extras(data: Array, first: Array, last: Array, out: Array, ends: Array, left: Array) -> None:
     """Of each message data[first:last], which is sound JSON; left: of those that it can't be told of."""
     to = 0

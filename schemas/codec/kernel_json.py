@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.codec.kernel_copy import eight, first_byte
 from schemas.codec.kernel_text import Array
 from schemas.codec.kernels import jit
 
@@ -19,6 +20,11 @@ from schemas.codec.kernels import jit
 # ANY: a number, string or boolean of no account. All but COMMIT, PARTITION and COUNT may be null.
 LITERAL, INTEGER, REAL, STRING, BOOLEAN, COMMIT, PARTITION, COUNT, ANY = range(9)
 NULL, ABSENT = -1, -2
+
+_ONES, _BLANKS, _QUOTES, _ZEROS, _SLASHES, _OVER_NINE, _HIGH = (
+    np.uint64(byte * 0x0101010101010101)
+    for byte in (1, 32, 34, 48, 92, 118, 128)  # what is over 9 and gets 118 more has the high bit
+)
 
 
 class Plan(NamedTuple):
@@ -118,9 +124,10 @@ def _row(given: Given, at: int, plan: Plan, found: Found, row: int, last: Array)
         ):
             side = plan.sides[k]
             found.side[row] = side
-            for slot in range(2 * plan.columns):
-                if not side & (1 if slot < plan.columns else 2):
-                    found.places[slot, row], found.lengths[slot, row] = 0, ABSENT
+            for part in range(2):
+                if not side & (1 << part):
+                    for slot in range(part * plan.columns, (part + 1) * plan.columns):
+                        found.places[slot, row], found.lengths[slot, row] = 0, ABSENT
             last[0] = k
             return True
     return False
@@ -198,6 +205,11 @@ def _same(data: Array, a: int, text: Array, b: int, size: int) -> bool:
 def _string(data: Array, pos: int, end: int, closely: bool) -> int:
     """Position of the quote that ends a string, -1 where none does. closely: its escapes are looked at, too."""
     while pos < end:
+        if end - pos >= 8:
+            at = first_byte(_special(eight(data, pos)))
+            pos += at
+            if at == 8:
+                continue
         byte = data[pos]
         if byte == 34:
             return pos
@@ -209,6 +221,14 @@ def _string(data: Array, pos: int, end: int, closely: bool) -> int:
                 return -1
             pos += 1
     return -1
+
+
+@jit
+def _special(word: Any) -> Any:
+    r"""The first byte that is ", \\ or below 32 has its high bit set, and perhaps some above it."""
+    quote, slash = word ^ _QUOTES, word ^ _SLASHES
+    found = ((quote - _ONES) & ~quote) | ((slash - _ONES) & ~slash) | ((word - _BLANKS) & ~word)
+    return found & _HIGH
 
 
 @jit
@@ -231,11 +251,23 @@ def _integer(data: Array, pos: int, end: int) -> int:
     """Where an integer of JSON ends, -1 for none. What follows it belongs to the next literal."""
     if pos < end and data[pos] == 45:
         pos += 1
-    start = pos
-    while pos < end and 48 <= data[pos] <= 57:
-        pos += 1
+    start, pos = pos, _digits(data, pos, end)
     if pos == start or (data[start] == 48 and pos - start > 1):
         return -1
+    return pos
+
+
+@jit
+def _digits(data: Array, pos: int, end: int) -> int:
+    """Where digits end."""
+    while end - pos >= 8:
+        word = eight(data, pos) ^ _ZEROS
+        at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
+        pos += at
+        if at < 8:
+            return pos
+    while pos < end and 48 <= data[pos] <= 57:
+        pos += 1
     return pos
 
 
@@ -245,18 +277,14 @@ def _real(data: Array, pos: int, end: int) -> int:
     pos = _integer(data, pos, end)
     if pos >= 0 and pos < end and data[pos] == 46:
         start = pos + 1
-        pos = start
-        while pos < end and 48 <= data[pos] <= 57:
-            pos += 1
+        pos = _digits(data, start, end)
         if pos == start:
             return -1
     if pos >= 0 and pos < end and (data[pos] == 101 or data[pos] == 69):
         pos += 1
         if pos < end and (data[pos] == 43 or data[pos] == 45):
             pos += 1
-        start = pos
-        while pos < end and 48 <= data[pos] <= 57:
-            pos += 1
+        start, pos = pos, _digits(data, pos, end)
         if pos == start:
             return -1
     return pos

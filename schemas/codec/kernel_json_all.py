@@ -49,7 +49,7 @@ class Slots(NamedTuple):
 class Buffers(NamedTuple):
     """What is filled: words [place][row], of which unsigned is a view; decimals [place][row][low, high].
 
-    offsets [place][row + 1] count from starts[place] on in texts.
+    offsets [place][row + 1] count from starts[place] on in texts; used [place], 0 at first: how far they are filled.
     """
 
     signed: Array
@@ -58,6 +58,7 @@ class Buffers(NamedTuple):
     texts: Array
     starts: Array
     offsets: Array
+    used: Array
 
 
 @jit
@@ -76,7 +77,6 @@ def text_starts(lengths: Array, rows: int, slots: Slots, starts: Array) -> None:
 @jit
 def fill(data: Array, places: Array, lengths: Array, rows: int, slots: Slots, out: Buffers, bad: Array) -> None:
     """places, lengths: [slot][row]. Rows with a value that is not what its column takes are marked in `bad`."""
-    used = np.zeros(out.starts.shape[0], np.int64)
     for first in range(0, rows, _BLOCK):
         last = min(first + _BLOCK, rows)
         wrong = bad[first:last]
@@ -94,12 +94,12 @@ def fill(data: Array, places: Array, lengths: Array, rows: int, slots: Slots, ou
                 else:
                     fill_decimals(data, at, sizes, last - first, a, b, pairs, wrong)
             else:
-                texts = out.texts[out.starts[place] + used[place] : out.starts[place + 1]]
+                texts = out.texts[out.starts[place] + out.used[place] : out.starts[place + 1]]
                 offsets = out.offsets[place, first : last + 1]
                 more = _texts(code, data, at, sizes, a, b, c, slots.shapes, offsets, texts, wrong)
                 for k in range(last - first + 1):
-                    offsets[k] += used[place]
-                used[place] += more
+                    offsets[k] += out.used[place]
+                out.used[place] += more
 
 
 @jit

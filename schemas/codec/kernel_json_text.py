@@ -6,11 +6,15 @@ A content that is not what the column takes marks its row in `bad`; the decoder 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from schemas.codec.kernel_copy import copy, eight
 from schemas.codec.kernel_text import Array, is_decimal, utf8
-from schemas.codec.kernels import jit
+from schemas.codec.kernels import jit, making
 
+_ONES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 92, 128))
 PLAIN, DATE, DATETIME, TIME, DECIMAL = range(5)  # what fill_shaped looks for
 
 
@@ -18,30 +22,38 @@ PLAIN, DATE, DATETIME, TIME, DECIMAL = range(5)  # what fill_shaped looks for
 def fill_text(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
     """UTF-8 text. Not UTF-8, U+FFFD in its escaped form (bytes that were lost) and half a surrogate pair: bad."""
     to = 0
-    one = np.uint64(1)
     for row in range(rows):
         offsets[row] = to
         if lengths[row] <= 0:
             continue
-        # Unsigned indices: numba need not look for negative ones, so that the copy is a vector operation.
-        at, first, size = np.uint64(places[row]), np.uint64(to), np.uint64(lengths[row])
-        every, slashes = np.uint8(0), np.uint8(0)
-        i = np.uint64(0)
-        while i < size:
-            byte = data[at + i]
-            out[first + i] = byte
-            every |= byte
-            slashes |= byte == 92
-            i += one
-        end = to + lengths[row]
+        pos, size = int(places[row]), int(lengths[row])
+        copy(out, to, data, pos, size)
+        every, slashes = _marks(data, pos, pos + size)
+        end = to + size
         if slashes:
-            end = unescape(data, places[row], places[row] + lengths[row], out, to)
-        if end < 0 or (every >= 128 and not utf8(out, to, end)):
+            end = unescape(data, pos, pos + size, out, to)
+        if end < 0 or (every and not utf8(out, to, end)):
             bad[row] = 1
         else:
             to = end
     offsets[rows] = to
     return int(to)
+
+
+@jit
+def _marks(data: Array, pos: int, end: int) -> Any:
+    """Whether data[pos:end] has bytes from 128 on, and whether it has a backslash."""
+    every = slashes = np.uint64(0)
+    while end - pos >= 8:
+        word = eight(data, pos)
+        slash = word ^ _SLASHES
+        every |= word
+        slashes |= (slash - _ONES) & ~slash
+        pos += 8
+    for at in range(pos, end):
+        every |= np.uint64(data[at])
+        slashes |= np.uint64(128) if data[at] == 92 else np.uint64(0)
+    return every & _HIGH != np.uint64(0), slashes & _HIGH != np.uint64(0)
 
 
 @jit
@@ -201,7 +213,7 @@ def fill_base64(
     return int(to)
 
 
-@jit
+@making
 def fill_bits(data: Array, places: Array, lengths: Array, rows: int, size: int, out: Array, bad: Array) -> None:
     """Base64 of BIT's bytes, low byte first, `size` of them → uint64."""
     found = np.empty(16, np.uint8)

@@ -31,7 +31,8 @@ def tell(shape: Array, first: Array, ends: Array, kinds: Array, cells: Array) ->
         if first[row] >= 0:
             if count > cells.shape[0] - first[row]:
                 return False
-            cells[first[row] : first[row] + count] = kinds[start : start + count]
+            for column in range(count):
+                cells[first[row] + column] = kinds[start + column]
     return True
 
 

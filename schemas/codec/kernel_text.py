@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from schemas.codec.kernel_copy import eight
 from schemas.codec.kernels import jit
 
 Array = Any  # numpy arrays: numba knows their types
+_HIGH = np.uint64(0x8080808080808080)
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 
@@ -19,6 +21,8 @@ def utf8(data: Array, pos: int, end: int) -> bool:
         byte = data[pos]
         pos += 1
         if byte < 0x80:
+            while end - pos >= 8 and not eight(data, pos) & _HIGH:
+                pos += 8
             continue
         low, high = 0x80, 0xBF
         if 0xC2 <= byte <= 0xDF:

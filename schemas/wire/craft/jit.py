@@ -9,6 +9,7 @@ _SOURCES = [("schemas.wire.craft", f"kernel_{name}.py") for name in _NAMES]
 
 _SHARED = [("schemas.codec", f"kernel_{name}.py") for name in ("text", "varint", "copy")]
 
-jit = Kernels("craft", [*_SOURCES, *_SHARED]).jit
+_KERNELS = Kernels("craft", [*_SOURCES, *_SHARED])
+jit, making = _KERNELS.jit, _KERNELS.making
 
-__all__ = ["COMPILED", "jit"]
+__all__ = ["COMPILED", "jit", "making"]

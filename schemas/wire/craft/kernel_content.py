@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.codec.kernel_text import fits, is_decimal
 from schemas.codec.kernel_varint import Array, put, zigzag
-from schemas.wire.craft.jit import jit
+from schemas.wire.craft.jit import jit, making
 
 _DIVISOR = np.uint64(1_000_000_000)
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -63,7 +63,7 @@ def write_doubles(bits: Array, valid: Array, out: Array, at: int, places: Array,
     return at
 
 
-@jit
+@making
 def write_decimals(
     pairs: Array,
     valid: Array,

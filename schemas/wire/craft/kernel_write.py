@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.codec.kernel_copy import copy
 from schemas.codec.kernel_varint import Array, put, zigzag
-from schemas.wire.craft.jit import jit
+from schemas.wire.craft.jit import jit, making
 
 
 class Target(NamedTuple):
@@ -201,7 +201,7 @@ def footer(out: Array, at: int, size: int) -> int:
     return end
 
 
-@jit
+@making
 def write(
     target: Target,
     contents: Array,
