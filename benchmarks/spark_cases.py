@@ -44,18 +44,22 @@ def spend(frame: DataFrame) -> Spent:
     return watch.spent
 
 
+def turns(warm_ups: int, rounds: int) -> Iterator[tuple[str, bool]]:
+    """Of a measurement: what each turn is called, and whether it counts."""
+    yield from [("warm-up", False)] * warm_ups
+    yield from ((f"round {number} of {rounds}", True) for number in range(1, rounds + 1))
+
+
 def measure(cases: Sequence[Case], run: Run) -> None:
     """Runs the cases in turn; what they took is in `spent`."""
-    rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
-    warm_ups = _QUICK_WARM_UPS if run.quick else _WARM_UPS
-    for number in range(warm_ups + rounds):
-        kind = "warm-up" if number < warm_ups else f"round {number - warm_ups + 1} of {rounds}"
+    plan = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS, _ROUNDS)
+    for kind, counts in turns(*plan):
         for case in cases:
             spent = spend(case.frame)
             run.say(
                 f"{kind}: {case.name} {case.rows / spent.wall:,.0f} rows/s, {spent.cpu / case.rows * 1e6:.2f} µs/row"
             )
-            if number >= warm_ups:
+            if counts:
                 case.spent.append(spent)
 
 

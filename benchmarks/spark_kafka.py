@@ -19,6 +19,7 @@ from benchmarks import rows as made
 from benchmarks.cpu import Spent, Stopwatch, tree_seconds
 from benchmarks.figures import Figure, Run
 from benchmarks.rows import PARTITIONS, Source
+from benchmarks.spark_cases import turns
 from benchmarks.spark_input import frame_of
 from schemas.options import Options
 from schemas.publish import avro as publish
@@ -79,10 +80,8 @@ def run(run: Run) -> Iterator[Figure]:
 def _measure(
     run: Run, jobs: list[_Job], kafka: Kafka, topic: str, rows: int, folder: Path, check: Callable[[str], None]
 ) -> None:
-    rounds, admin = _QUICK_ROUNDS if run.quick else _ROUNDS, kafka.admin
-    warm_ups = _QUICK_WARM_UPS if run.quick else _WARM_UPS
-    for number in range(warm_ups + rounds):
-        kind = "warm-up" if number < warm_ups else f"round {number - warm_ups + 1} of {rounds}"
+    plan, admin = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS, _ROUNDS), kafka.admin
+    for number, (kind, counts) in enumerate(turns(*plan)):
         for job in jobs:
             out = kafka.create_topic(partitions=PARTITIONS)
             before = _broker_seconds(kafka)
@@ -92,7 +91,7 @@ def _measure(
             run.say(f"{kind}: {job.name} {rows / spent.wall:,.0f} rows/s, {spent.cpu / rows * 1e6:.2f} µs CPU/row")
             if number == 0 and job.name != "passthrough":
                 check(out)
-            if number >= warm_ups:
+            if counts:
                 job.spent.append(spent)
             admin.delete_topics([out])[out].result(timeout=30)
 
