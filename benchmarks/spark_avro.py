@@ -39,7 +39,7 @@ def run(source: Source, run: Run) -> Iterator[Figure]:
     cases = _cases(spark, source, rows, run.say)
     run.say("checking the results against the generator")
     _check(source, cases)
-    measure(list(cases.values()), run)
+    measure(list(cases.values()), run, times=2)
     prefix = f"spark-avro-{source.name}"
     yield from figures(prefix, list(cases.values()))
     header, exact = cases["header"], cases["exact"]

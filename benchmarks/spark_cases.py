@@ -50,9 +50,9 @@ def turns(warm_ups: int, rounds: int) -> Iterator[tuple[str, bool]]:
     yield from ((f"round {number} of {rounds}", True) for number in range(1, rounds + 1))
 
 
-def measure(cases: Sequence[Case], run: Run) -> None:
-    """Runs the cases in turn; what they took is in `spent`."""
-    plan = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS, _ROUNDS)
+def measure(cases: Sequence[Case], run: Run, times: int = 1) -> None:
+    """Runs the cases in turn; what they took is in `spent`. times: so many times the usual turns, for a close race."""
+    plan = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS * times, _ROUNDS * times)
     for kind, counts in turns(*plan):
         for case in cases:
             spent = spend(case.frame)

@@ -7,7 +7,7 @@ built once, and no Python is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -65,48 +65,53 @@ class HeaderPlan:
             )
             frame_ = marked.where(~F.col("_theirs"))
         found = shapes(self.values, self.keys)
+        # A select for each step: what several columns of the next one use is then worked out once. No more steps than
+        # that: Spark makes code for each, and a plan of more code takes longer to be made and compiled.
         data = F.coalesce("value", "key")
-        cut = frame_.select(*_KAFKA, data.alias("_b"))
-        # A select for each step: what several columns of the next one use is then worked out once.
-        named = cut.select(*_KAFKA, "_b", self._id().alias("_id"))
-        read = named.select(*_KAFKA, "_b", "_id", *(_read(s).alias(f"_f{s.number}") for s in found))
-        told = read.select(*_KAFKA, "_b", "_id", *(c.alias(name) for name, c in self._record(found)))
-        op = F.when(F.col("value").isNotNull(), F.col("_op")).otherwise(F.lit("d"))
-        made = told.select("*", self._ok().alias("_ok"), op.alias("_done"), op.eqNullSafe("d").alias("_gone"))
-        made = made.select("*", F.when(~F.col("_ok"), self._why()).alias("_why"))
+        cut = frame_.select(*_KAFKA, data.alias("_b"), F.substring(data, 1, 5).alias("_header"))
+        read = cut.select(*_KAFKA, "_b", *(_read(s).alias(f"_f{s.number}") for s in found))
+        said = dict(self._record(found))
+        if len(found) > 1:
+            read = read.select(*_KAFKA, "_b", *(c.alias(name) for name, c in said.items()))
+            said = {name: F.col(name) for name in said}
+        made = read.select(*_KAFKA, "_b", *(c.alias(name) for name, c in self._told(said)))
         kept = [F.col(name).alias(f"_{name}") for name in ("key", "value") if keep]
         return made.select(*(c.alias(name) for name, c in self._columns()), *kept)
 
-    def _id(self) -> Column:
-        """The schema id, by the header; NULL where it is not one of the table's."""
+    def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
+        """What the record says, whichever shape it has; all but `_known` is NULL where it could not be read."""
         from pyspark.sql import functions as F
 
-        branches: Any = F
-        for writer in reversed((*self.keys, *self.values)):
-            branches = branches.when(F.startswith("_b", F.lit(writer.header)), F.lit(writer.entry.id))
-        found: Column = branches
-        return found
-
-    def _record(self, found: tuple[Shape, ...]) -> Iterator[tuple[str, Column]]:
-        """What the record says, whichever shape it has; all of it NULL where it could not be read."""
-
+        # Of a record that it can't read from_avro makes a struct of NULLs: NULL itself means that no branch was taken.
+        yield "_known", reduce(lambda one, other: one | other, (F.col(f"_f{s.number}").isNotNull() for s in found))
         yield "_sound", _first(found, self._sound)
+        yield "_id", _first(found, lambda s, r: r[s.id_field])
         yield "_op", _first(found, lambda s, r: r[OP])
         yield "_ts", _first(found, lambda s, r: r[COMMIT])
         yield "_row", _first(found, self._row)
         if any(s.has_before for s in found):
             yield "_old", _first(found, self._old)
 
-    def _ok(self) -> Column:
+    def _told(self, said: Mapping[str, Column]) -> Iterator[tuple[str, Column]]:
+        """What the event's columns are made of. said: what the record says, by name."""
+        from pyspark.sql import functions as F
+
+        op = F.when(F.col("value").isNotNull(), said["_op"]).otherwise(F.lit("d"))
+        yield "_ok", self._ok(said)
+        yield "_done", op
+        yield "_gone", op.eqNullSafe("d")
+        yield from ((name, said[name]) for name in ("_known", "_id", "_ts", "_row", "_old") if name in said)
+
+    def _ok(self, said: Mapping[str, Column]) -> Column:
         """Whether Spark could read the record, its key is the table's, and op and commit_ts as TiCDC has them."""
         from pyspark.sql import functions as F
 
         keyed = F.col("key").isNull()
         if self.keys:
             keyed = reduce(lambda one, w: one | F.startswith("key", F.lit(w.header)), self.keys, keyed)
-        op, ts = F.col("_op"), F.col("_ts")
+        sound, op, ts = said["_sound"], said["_op"], said["_ts"]
         told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & op.isin("c", "u", "d"))
-        return F.coalesce(F.col("_sound") & (F.col("value").isNull() | keyed) & told, F.lit(False))
+        return F.coalesce(sound & (F.col("value").isNull() | keyed) & told, F.lit(False))
 
     def _columns(self) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
@@ -134,11 +139,11 @@ class HeaderPlan:
         yield "query", F.lit(None).cast("string")
         yield "row", F.lit(0)
         yield "source", F.struct("topic", "partition", "offset", "timestamp")
-        error = F.struct(F.col("_why.code"), F.col("_why.detail"), F.col("key"), F.col("value"))
-        yield "error", F.when(~ok, error)
+        code, detail = self._why()
+        yield "error", F.when(~ok, F.struct(code.alias("code"), detail.alias("detail"), "key", "value"))
 
-    def _why(self) -> Column:
-        """Why a message is refused, as far as its header tells: code and detail, in literals."""
+    def _why(self) -> tuple[Column, Column]:
+        """Why a message is refused, as far as its header tells: code and detail."""
         from pyspark.sql import functions as F
 
         data = F.col("_b")
@@ -146,14 +151,14 @@ class HeaderPlan:
             (data.isNull(), "EMPTY_RECORD", "key and value are null"),
             ((F.length(data) < 5) | ~F.startswith(data, F.lit(b"\0")), "NOT_FRAMED", "no Confluent header"),
             *self._unreadable(data),
-            (F.col("_id").isNull(), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
-            (F.lit(True), "MALFORMED", 'Spark can\'t read the record; check="exact" says why'),
+            (~F.col("_known"), "UNKNOWN_SCHEMA_ID", "the schema id is not known"),
         )
-        branches: Any = F
-        for condition, code, detail in rules:
-            branches = branches.when(condition, F.struct(F.lit(code).alias("code"), F.lit(detail).alias("detail")))
-        why: Column = branches
-        return why
+        code: Any = F
+        detail: Any = F
+        for condition, name, told in rules:
+            code, detail = code.when(condition, F.lit(name)), detail.when(condition, F.lit(told))
+        unread = 'Spark can\'t read the record; check="exact" says why'
+        return code.otherwise(F.lit("MALFORMED")), detail.otherwise(F.lit(unread))
 
     def _unreadable(self, data: Column) -> Iterator[tuple[Column, str, str]]:
         """What is said of messages with the id of a registered version that can't be read."""
@@ -167,7 +172,7 @@ class HeaderPlan:
     def _sound(self, shape: Shape, record: Column) -> Column:
         """Spark could read the record, and each value fits the type that it is given."""
         row = record[ROW] if shape.exact else record
-        sound = (row if shape.exact else row[shape.mark]).isNotNull()
+        sound = record[shape.id_field].isNotNull()
         for column in self.table.columns:
             found = shape.columns.get(column.name)
             if found is not None and _doubtful(shape, found):
@@ -208,7 +213,8 @@ class HeaderPlan:
         default = self._preset(shape, column)
         if default is not None:
             preset = F.lit(python_value(column, default)).cast(kind)
-            lacks = F.col("value").isNotNull() & F.col("_id").isin(*shape.lacking(column.name))
+            id_ = F.col(f"_f{shape.number}")[shape.id_field]
+            lacks = F.col("value").isNotNull() & id_.isin(*shape.lacking(column.name))
             value = F.when(lacks, preset).otherwise(value)
         return value
 
@@ -221,7 +227,7 @@ def _read(shape: Shape) -> Column:
     branches: Any = F
     for writer, text, reader in zip(shape.writers, shape.texts_read, shape.readers, strict=True):
         record = avro.from_avro("_b", text, {"mode": "PERMISSIVE", "avroSchema": reader})
-        branches = branches.when(F.col("_id") == writer.entry.id, record)
+        branches = branches.when(F.col("_header") == F.lit(writer.header), record)
     read: Column = branches
     return read
 
@@ -231,6 +237,8 @@ def _first(found: tuple[Shape, ...], make: Callable[[Shape, Column], Column | No
     from pyspark.sql import functions as F
 
     made = [(F.col(f"_f{s.number}"), make(s, F.col(f"_f{s.number}"))) for s in found]
+    if len(made) == 1 and made[0][1] is not None:
+        return made[0][1]
     told = [F.when(record.isNotNull(), column) for record, column in made if column is not None]
     return reduce(lambda rest, one: F.coalesce(one, rest), reversed(told[:-1]), told[-1])
 

@@ -17,7 +17,7 @@ from schemas.types import Kind
 from spark_jobs.avro_schemas import WriterSchema, once, spark_schema
 from spark_jobs.columns import MAX_SPARK_PRECISION, spark_type
 
-OP, COMMIT, MARK, ROW = "_tidb_op", "_tidb_commit_ts", "_bridge_read", "_bridge_row"
+OP, COMMIT, ID, ROW = "_tidb_op", "_tidb_commit_ts", "_bridge_id", "_bridge_row"
 _EXTENSION = {OP: "string", COMMIT: "long"}
 _WIDER = {("int", "long"): "long", ("float", "double"): "double"}
 
@@ -28,9 +28,9 @@ class Shape:
 
     texts_read, readers: the schema that Spark gets for each of `writers`, with a field for the header before them, and
     the one that it is resolved to. exact: Spark reads the columns, which stand in a record ROW of their own, and an old
-    row, as structs of the newest version's columns in their own types. mark: where that is not so, a field that is NULL
-    only where Spark could not read the record. columns: the newest version's columns that it has, as they are on the
-    wire; texts: those of them that are BIGINT UNSIGNED as text.
+    row, as structs of the newest version's columns in their own types. id_field: a field that no record has, so that
+    its default, the schema id, stands there; NULL only where Spark could not read the record. columns: the newest
+    version's columns that it has, as they are on the wire; texts: those of them that are BIGINT UNSIGNED as text.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Shape:
     texts_read: tuple[str, ...]
     readers: tuple[str, ...]
     exact: bool
-    mark: str
+    id_field: str
     columns: Mapping[str, Column]
     texts: frozenset[str]
     has_before: bool
@@ -55,12 +55,11 @@ class Shape:
                     types[name] = _widest(types.get(name), _bare(kind))
         types |= _EXTENSION
         names = [name for name in wanted if name in types]
-        everywhere = [n for n in (*names, OP) if all(isinstance(f.get(n, []), str | dict) for f in own)]
         has_before = any(BEFORE in fields for fields in own)
         columns = {c.name: c for w in reversed(writers) for c in w.record.columns}
         shown = {name: columns[name] for name in names}
         exact = all(map(_columns_first, described, writers)) and _same(shown, types, wanted)
-        mark = (*everywhere, _free(MARK, types))[0]
+        id_field = _free(ID, types)
         readers, texts_read = [], []
         for document, fields, writer in zip(described, own, writers, strict=True):
             made = list(_fields(fields, names, types))
@@ -70,8 +69,7 @@ class Shape:
                 made = [_row(made)]
                 count = len(writer.record.columns)
                 own_fields = [_row(own_fields[:count]), *own_fields[count:]]
-            elif not everywhere:
-                made.append({"name": mark, "type": "int", "default": 1})
+            made.append({"name": id_field, "type": "int", "default": writer.entry.id})
             made += _fields(fields, [*_EXTENSION], types)
             if has_before:
                 made.append(_before(fields.get(BEFORE), names, types))
@@ -79,7 +77,7 @@ class Shape:
             framed = [_header(fields), *own_fields]
             texts_read.append(spark_schema(json.dumps({"type": "record", **head, "fields": framed})))
         texts = frozenset(n for n, c in shown.items() if c.type.kind is Kind.INTEGER and types[n] == "string")
-        return cls(number, tuple(writers), tuple(texts_read), tuple(readers), exact, mark, shown, texts, has_before)
+        return cls(number, tuple(writers), tuple(texts_read), tuple(readers), exact, id_field, shown, texts, has_before)
 
     def lacking(self, name: str) -> list[Any]:
         """Ids of the value schemas without this column."""
