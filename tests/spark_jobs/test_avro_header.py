@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -87,3 +88,17 @@ def test_a_timestamp_that_is_none_is_null(spark: SparkSession) -> None:
     given = spark.sql(f"select timestamp_millis(ms) timestamp, binary('k') key, binary('v') value from {values}")
     found = kafka_columns(given).selectExpr("unix_millis(timestamp) ms").collect()
     assert [row.ms for row in found] == [None, 0, 5]
+
+
+def test_of_a_wide_table_hotspot_can_compile_every_method(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = (ID, WIDE, *(Column(f"c{n}", BY_NAME["varchar"]) for n in range(36)))
+    tables = [Table(TableId("d", "t"), columns[:n]) for n in range(19, 39)]
+    texts = [("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate(tables)]
+    schemas = FileSchemas([Registered(s, version, 10 + version, text) for s, version, text in texts])
+    messages = spark.range(1).selectExpr("CAST(NULL AS BINARY) AS key", "CAST(id AS STRING)::BINARY AS value")
+    decode(messages, format="avro", schemas=schemas, table="d.t", check="header").explain("codegen")
+    sizes = [int(n) for n in re.findall(r"maxMethodCodeSize:(\d+)", capsys.readouterr().out)]
+    assert sizes
+    assert max(sizes) <= 8_000
