@@ -69,7 +69,8 @@ class Shape:
                 made = [_row(made)]
                 count = len(writer.record.columns)
                 own_fields = [_row(own_fields[:count]), *own_fields[count:]]
-            made.append({"name": id_field, "type": "int", "default": writer.entry.id})
+            id_ = writer.entry.id if isinstance(writer.entry.id, int) else 0  # Glue's header is no one's here
+            made.append({"name": id_field, "type": "int", "default": id_})
             made += _fields(fields, [*_EXTENSION], types)
             if has_before:
                 made.append(_before(fields.get(BEFORE), names, types))

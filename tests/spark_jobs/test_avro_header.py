@@ -102,3 +102,12 @@ def test_of_a_wide_table_hotspot_can_compile_every_method(
     sizes = [int(n) for n in re.findall(r"maxMethodCodeSize:(\d+)", capsys.readouterr().out)]
     assert sizes
     assert max(sizes) <= 8_000
+
+
+def test_a_message_with_the_header_of_glue_is_an_error(spark: SparkSession) -> None:
+    id_ = "11111111-2222-3333-4444-555555555555"
+    text = publish.value_schema(Table(TableId("d", "t"), (ID,)), OPTIONS)
+    given = spark.createDataFrame([(None, frame(id_, b"\2"))], "key binary, value binary")
+    schemas = FileSchemas([Registered("t-value", 1, id_, text)])
+    (found,) = decode(given, format="avro", schemas=schemas, table="d.t", check="header").collect()
+    assert (found.kind, found.error.code) == ("error", "NOT_FRAMED")
