@@ -36,7 +36,7 @@ from spark_jobs.columns import (
     tidb_row,
 )
 from spark_jobs.lookup import HttpSchemas, Registered
-from spark_jobs.plans import metric, widens
+from spark_jobs.plans import metric, widens, without_headers
 from spark_jobs.table_view import Missing, default_of
 from spark_jobs.workers import rescue, rescued_type
 
@@ -112,15 +112,7 @@ class AvroPlan:
 
     def without_others(self, frame_: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
-        from pyspark.sql import functions as F
-
-        header = F.substring(F.coalesce("value", "key"), 1, 5)
-        theirs = header.isin(*[F.lit(h) for h in self.others]) if self.others else F.lit(False)
-        counted = frame_.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
-        counted = counted.observe(
-            metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
-        )
-        return counted.where(~F.col("_theirs")).drop("_theirs")
+        return without_headers(frame_, self.others, self.table.id)
 
     def _told_by_the_codec(self) -> Column:
         """What the in-process decoder makes of a message that Spark's reader does not give back byte for byte."""

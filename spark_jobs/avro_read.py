@@ -23,13 +23,14 @@ from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, ROW, Shape, shapes
 from spark_jobs.columns import python_value, spark_type, tidb_row
 from spark_jobs.lookup import Registered
-from spark_jobs.plans import metric
+from spark_jobs.plans import without_headers
 from spark_jobs.table_view import Missing, default_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _TWO_64 = Decimal(1 << 64)
+_OPS = (b"c", b"u", b"d")  # as avro_shapes has them read
 _KAFKA = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
@@ -56,14 +57,8 @@ class HeaderPlan:
         """
         from pyspark.sql import functions as F
 
-        if self.others:
-            header = F.substring(F.coalesce("value", "key"), 1, 5)
-            theirs = F.coalesce(header.isin(*[F.lit(h) for h in self.others]), F.lit(False))
-            marked = frame_.withColumn("_theirs", theirs)
-            marked = marked.observe(
-                metric("other_tables", self.table.id), F.count(F.when(F.col("_theirs"), 1)).alias("rows")
-            )
-            frame_ = marked.where(~F.col("_theirs"))
+        if self.others:  # else the plan is spared a step
+            frame_ = without_headers(frame_, self.others, self.table.id)
         found = shapes(self.values, self.keys)
         # A select for each step: what several columns of the next one use is then worked out once. No more steps than
         # that: Spark makes code for each, and a plan of more code takes longer to be made and compiled.
@@ -99,7 +94,9 @@ class HeaderPlan:
         """What the event's columns are made of. said: what the record says, by name."""
         from pyspark.sql import functions as F
 
-        op = F.when(F.col("value").isNotNull(), said["_op"]).otherwise(F.lit("d"))
+        op = F.when(F.col("value").isNull(), F.lit("d"))
+        for name in _OPS:
+            op = op.when(said["_op"] == F.lit(name), F.lit(name.decode()))
         yield "_ok", self._ok(said)
         yield "_done", op
         yield "_gone", op.eqNullSafe("d")
@@ -113,7 +110,8 @@ class HeaderPlan:
         if self.keys:
             keyed = reduce(lambda one, w: one | F.startswith("key", F.lit(w.header)), self.keys, keyed)
         sound, op, ts = said["_sound"], said["_op"], said["_ts"]
-        told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & op.isin("c", "u", "d"))
+        known = op.isin(*(F.lit(name) for name in _OPS))
+        told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & known)
         return F.coalesce(sound & (F.col("value").isNull() | keyed) & told, F.lit(False))
 
     def _columns(self) -> Iterator[tuple[str, Column]]:
@@ -121,9 +119,9 @@ class HeaderPlan:
 
         ok, op, gone = F.col("_ok"), F.col("_done"), F.col("_gone")
         kind = tidb_row(self.table, certain=False)  # only metadata is added: such a cast costs nothing
-        before = F.when(ok & gone, F.col("_row"))
+        before = F.when(ok & gone, F.col("_row").cast(kind))
         if any(w.record.before for w in self.values):
-            before = before.when(ok & (op == "u"), F.col("_old"))
+            before = before.when(ok & (op == "u"), F.col("_old").cast(kind))
         none = F.array().cast("array<string>")
         names = F.array(*[F.lit(c.name) for c in self.keys[-1].record.columns]) if self.keys else none
         yield "kind", F.when(ok, F.lit("row")).otherwise(F.lit("error"))
@@ -135,8 +133,8 @@ class HeaderPlan:
         yield "schema_id", F.when(ok, F.col("_id"))
         yield "table_version", F.lit(None).cast("bigint")
         yield "key", F.when(ok, names)
-        yield "before", before.cast(kind)
-        yield "after", F.when(ok & ~gone, F.col("_row")).cast(kind)
+        yield "before", before
+        yield "after", F.when(ok & ~gone, F.col("_row").cast(kind))
         yield "flags", F.when(ok, F.when(op.isNull(), F.array(F.lit("op_unknown"))).otherwise(none))
         yield "ddl_type", F.lit(None).cast("int")
         yield "query", F.lit(None).cast("string")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,20 @@ _numbers = count(1)
 def metric(name: str, table: TableId) -> str:
     """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
     return f"ticdc_bridge_{name}.{table}"
+
+
+def without_headers(messages: DataFrame, theirs: Collection[bytes], table: TableId) -> DataFrame:
+    """Messages with Kafka's columns without those whose record has one of the headers `theirs`.
+
+    table: of which messages are wanted; those of others are counted (metric `ticdc_bridge_other_tables`).
+    """
+    from pyspark.sql import functions as F
+
+    header = F.substring(F.coalesce("value", "key"), 1, 5)
+    found = header.isin(*[F.lit(h) for h in theirs]) if theirs else F.lit(False)
+    counted = messages.withColumn("_theirs", F.coalesce(found, F.lit(False)))
+    counted = counted.observe(metric("other_tables", table), F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+    return counted.where(~F.col("_theirs")).drop("_theirs")
 
 
 def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFrame:

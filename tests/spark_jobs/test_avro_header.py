@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
+import fastavro
 import pytest
 
 from schemas import wire
@@ -111,3 +114,28 @@ def test_a_message_with_the_header_of_glue_is_an_error(spark: SparkSession) -> N
     schemas = FileSchemas([Registered("t-value", 1, id_, text)])
     (found,) = decode(given, format="avro", schemas=schemas, table="d.t", check="header").collect()
     assert (found.kind, found.error.code) == ("error", "NOT_FRAMED")
+
+
+@pytest.mark.parametrize("kind", ["string", ["null", "string"]], ids=["as-ticdc", "nullable"])
+def test_ops(spark: SparkSession, kind: str | list[str]) -> None:
+    """The three that TiCDC writes, none, and one that it does not write."""
+    document = json.loads(publish.value_schema(Table(TableId("d", "t"), (ID,)), OPTIONS))
+    (op,) = (f for f in document["fields"] if f["name"] == "_tidb_op")
+    op["type"] = kind
+    schemas = FileSchemas([Registered("t-value", 1, 7, json.dumps(document))])
+    ops = ["c", "u", "d", "x", "cc", *([None] if isinstance(kind, list) else [""])]
+    rows = []
+    for number, name in enumerate(ops):
+        out = BytesIO()
+        record = {"id": number, "_tidb_op": name, "_tidb_commit_ts": 5 << 18, "_tidb_commit_physical_time": 5}
+        fastavro.schemaless_writer(out, fastavro.parse_schema(document), record)
+        rows.append((None, frame(7, out.getvalue())))
+    given = spark.createDataFrame(rows, "key binary, value binary")
+    found = decode(given, format="avro", schemas=schemas, table="d.t", check="header").collect()
+    assert [r.op for r in found[:3]] == ["c", "u", "d"]
+    assert [r.error.code for r in found[3:5]] == ["MALFORMED"] * 2
+    if isinstance(kind, list):
+        assert (found[5].kind, found[5].op, found[5].flags) == ("row", "c", ["op_unknown"])
+    else:
+        assert found[5].error.code == "MALFORMED"
+    assert [(r.before, r.after) for r in found[:3]] == [(None, (0,)), (None, (1,)), ((2,), None)]

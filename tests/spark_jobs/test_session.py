@@ -142,6 +142,25 @@ def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "spark.driver.host" not in packages
 
 
+def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM that is told of two collectors does not start."""
+    from spark_jobs import session
+
+    monkeypatch.setattr(session, "jars", lambda name: [])
+    read = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+    for name in read:
+        monkeypatch.delenv(name, raising=False)
+    ours, option = "-XX:+UseParallelGC", "spark.driver.extraJavaOptions"
+    assert ours in session._settings("local[1]", {})[option].split()
+    assert ours in session._settings("local[1]", {option: "-Xss4m -XX:+UseStringDeduplication"})[option].split()
+    assert ours not in session._settings("local[1]", {option: "-Xss4m -XX:+UseG1GC"})[option]
+    assert ours not in session._settings("spark://host:7077", {})[option]
+    for name in read:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "-Dtheirs=1 -XX:+UseZGC")
+            assert ours not in session._settings("local[1]", {})[option], name
+
+
 def test_huge_methods_are_compiled_under_spark_submit() -> None:
     """Executors are told when they start; a driver that runs and was not told has Spark's own limit."""
     huge, executor = "-XX:-DontCompileHugeMethods", "spark.executor.extraJavaOptions"
