@@ -13,15 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from confluent_kafka import KafkaException
 
+from schemas.event import Message
 from spark_jobs.cli import main
 from spark_jobs.kafka import read_topic
+from spark_jobs.messages import read_messages
 from tests.spark_jobs.registries import Answer, Server, answer, golden_registry, serving
-from tests.support.changes import Changes, change_of
-from tests.support.cluster import busy_worker
+from tests.support.changes import POISON, Changes, change_of
+from tests.support.gate import Gate
 from tests.support.golden import Golden
 from tests.support.running import until
 from tests.support.streams import lines, received, run_while, send
@@ -188,8 +189,8 @@ def registry() -> Iterator[_Registry]:
     found.down()
 
 
-def avro(source: str, registry: _Registry, *more: str) -> list[str]:
-    return ["decode", "--format", "avro", "--registry", registry.url, "--in", f"kafka:{source}", "--out", "out",
+def avro(source: str, url: str, *more: str) -> list[str]:
+    return ["decode", "--format", "avro", "--registry", url, "--in", f"kafka:{source}", "--out", "out",
             "--stream", "--checkpoint", "checkpoint", "--trigger", "now", *more]  # fmt: skip
 
 
@@ -203,7 +204,7 @@ def sent(kafka: Kafka) -> tuple[str, list[Any]]:
 def test_the_registry_is_not_there(kafka: Kafka, registry: _Registry, capsys: pytest.CaptureFixture[str]) -> None:
     """At the start: exit code 2 after --registry-wait, nothing begun."""
     source, _ = sent(kafka)
-    assert main(avro(source, registry, "--registry-wait", "300ms")) == 2
+    assert main(avro(source, registry.url, "--registry-wait", "300ms")) == 2
     err = capsys.readouterr().err
     assert f"schema registry {registry.url} can't be reached" in err
     assert "tried for 0.3 s" in err
@@ -218,7 +219,7 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
     source, messages = sent(kafka)
     registry.up()
     registry.away.set()
-    assert main(avro(source, registry, "--patience", "1s")) == 2
+    assert main(avro(source, registry.url, "--patience", "1s")) == 2
     assert "REGISTRY_UNREACHABLE" in capsys.readouterr().err
     assert list(Path("checkpoint/spark/commits").glob("[0-9]*")) == []
     assert lines("out") == []
@@ -230,26 +231,31 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
         registry.up()
         until(lambda: len(lines("out")) >= len(messages), "all rows are written")
 
-    argv = avro(source, registry)
+    argv = avro(source, registry.url)
     assert run_while([*argv[: argv.index("--trigger")], "--trigger", "200ms"], trouble) == 0
     assert sorted(x["offset"] for x in lines("out")) == list(range(len(messages)))
     assert {x["kind"] for x in lines("out")} == {"row"}
 
 
 def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again.
-
-    --dedupe: message by message, so that a worker computes for long enough to be caught at it.
-    """
-    source, changes, seen = kafka.create_topic(partitions=2), Changes(poison=3), dict[int, float]()
-    send(kafka, source, changes.lot(20000))
+    """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again."""
+    source, messages = sent(kafka)
+    send(kafka, source, [POISON])
+    gate = Gate(AVRO, shut=[5])  # the fourth of six ids: the worker has read some by then
 
     def kill() -> None:
-        found = until(lambda: busy_worker(psutil.Process(), seen), "a worker computes")
+        found = until(gate.waiting, "a worker waits for a schema")
         assert found is not None
         found.kill()
+        gate.open([5])
         until(lambda: lines("out"), "the rows are written")
 
-    assert run_while(stream(source, "out", "--dedupe"), kill) == 1
-    assert Counter(change_of(x) for x in lines("out") if x["kind"] == "row") == Counter(changes.made)
-    assert "decode: messages in 20005\n" in capsys.readouterr().err
+    with gate.up():
+        argv = avro(source, gate.url, "--dead-letter", "dead")
+        assert run_while([*argv[: argv.index("--trigger")], "--trigger", "200ms", *argv[-2:]], kill) == 1
+    found = lines("out")
+    assert sorted(x["offset"] for x in found if x["kind"] == "row") == list(range(len(messages)))
+    assert [x["code"] for x in found if x["kind"] != "row"] == []
+    (letter,) = (m for p in Path("dead").iterdir() for m in read_messages(p) if isinstance(m, Message))
+    assert (letter.key, letter.value) == (POISON.key, POISON.value)
+    assert f"decode: messages in {len(messages) + 1}\n" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Executors and Python workers are killed (SIGKILL) while they compute: the sink is as without it, the counts too.
+"""Executors and Python workers are killed (SIGKILL) in the midst of a task: the sink is as without it, the counts too.
 
 With the real spark-submit on a cluster of two workers. Spark runs the tasks again; what a task had told is not kept.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from schemas.event import Message
 from spark_jobs.cli import main
-from spark_jobs.codec import decode_one, plain_lines
 from spark_jobs.kafka import TopicWriter
 from spark_jobs.messages import read_messages
-from tests.support.changes import POISON, Changes, change_of
-from tests.support.cluster import EXECUTOR, PYTHON, busy, packaged, submitted
+from tests.support.changes import POISON
+from tests.support.cluster import executor_of, packaged, submitted
+from tests.support.gate import Gate
 from tests.support.golden import Golden
 from tests.support.running import Job
 from tests.support.streams import received
@@ -26,8 +28,9 @@ from tests.support.streams import received
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
 
-OPEN = Golden("open", "wide.default")
-COUNT, COPIES = 1500, 8
+AVRO = Golden("avro", "evolution.ext1")
+PARTITIONS, COPIES = 4, 100
+FIRST, LATER = (2, 3), (4, 5, 6, 7)  # ids of the values' schemas
 
 
 @pytest.fixture(scope="module")
@@ -35,68 +38,88 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packaged(tmp_path_factory.mktemp("package"))
 
 
-@pytest.fixture(scope="module")
-def changes() -> Changes:
-    return Changes(partitions=4, poison=5)
+def _with(ids: Iterable[int]) -> list[Message]:
+    """A poison message, and the golden ones with one of these schema ids, many times."""
+    found = [m for m in AVRO.messages() if m.value is not None and m.value[4] in ids]
+    assert found
+    return [POISON, *found * COPIES]
 
 
-@pytest.fixture(scope="module")
-def source(kafka: Kafka, changes: Changes) -> str:
-    """The changes on four partitions, over and over, so that a run takes a while: `COPIES` times the same."""
-    topic, lot = kafka.create_topic(partitions=4), changes.lot(COUNT)
+def _sent(kafka: Kafka, lots: Iterable[list[Message]]) -> str:
+    """A topic with each lot on each of its partitions, one lot after the other."""
+    topic = kafka.create_topic(partitions=PARTITIONS)
     writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers})
-    for _ in range(COPIES):
+    for lot in lots:
         for message in lot:
-            writer.write(message)
+            for partition in range(PARTITIONS):
+                writer.write(Message(message.key, message.value, None, partition, headers=message.headers))
     writer.close()
     return topic
 
 
-def _kill(job: Job, word: str) -> None:
-    """The first worker that is seen at work, or its executor."""
-    seen: dict[int, float] = {}
-    found = job.until(lambda: busy(job, word, seen), f"a worker computes ({word})", 600)
+def _caught(job: Job, gate: Gate) -> psutil.Process:
+    """A worker in the midst of its task."""
+    found = job.until(gate.waiting, "a worker waits for a schema", 600)
     assert found is not None
-    found.kill()
+    return found
 
 
-def _words(kafka: Kafka, source: str, folder: Path, changes: Changes) -> list[str]:
-    ddl = changes.ddl(folder / "ddl.jsonl")
-    return ["decode", "--format", "open", "--ddl", str(ddl), "--bootstrap-servers", kafka.bootstrap_servers, "--in",
-            f"kafka:{source}"]  # fmt: skip
+def _truth(words: list[str], out: Path) -> Path:
+    assert main([*words, "--out", str(out)]) == 1  # poison
+    return out
+
+
+def _letters(paths: Iterable[Path]) -> Iterator[bytes | None]:
+    return (m.value for path in paths for m in read_messages(path) if isinstance(m, Message))
 
 
 @pytest.mark.skipif("BRIDGE_SOAK" not in os.environ, reason="takes a minute; make soak")
 @pytest.mark.timeout(1500)
-def test_a_batch_in_spark(kafka: Kafka, source: str, changes: Changes, package: Path, tmp_path: Path) -> None:
-    words = _words(kafka, source, tmp_path, changes)
-    assert main([*words, "--out", str(tmp_path / "truth.jsonl")]) == 1
-    more = ["--spark", "--out", "rows.jsonl", "--dead-letter", "dead.jsonl"]
-    with submitted([*words, *more], tmp_path, package) as job:
-        _kill(job, PYTHON)
-        _kill(job, EXECUTOR)
-        assert job.wait(900) == 1, job.log[-4000:]
-        assert f"decode: messages in {COPIES * (COUNT + 5 + 4)}\n" in job.log
-        assert f"decode: errors {COPIES * 5} (" in job.log
-    assert (tmp_path / "rows.jsonl").read_bytes() == (tmp_path / "truth.jsonl").read_bytes()
-    assert len(list(read_messages(tmp_path / "dead.jsonl"))) == COPIES * 5
+def test_a_batch_in_spark(kafka: Kafka, package: Path, tmp_path: Path) -> None:
+    lot = _with((*FIRST, *LATER))
+    source = _sent(kafka, [lot])
+    with Gate(AVRO, shut=LATER).up() as gate:
+        words = ["decode", "--format", "avro", "--registry", gate.url, "--bootstrap-servers", kafka.bootstrap_servers,
+                 "--in", f"kafka:{source}"]  # fmt: skip
+        more = ["--spark", "--out", "rows.jsonl", "--dead-letter", "dead.jsonl"]
+        with submitted([*words, *more], tmp_path, package) as job:
+            _caught(job, gate).kill()
+            executor_of(_caught(job, gate)).kill()
+            gate.open(LATER)
+            assert job.wait(900) == 1, job.log[-4000:]
+            assert f"decode: messages in {PARTITIONS * len(lot)}\n" in job.log
+            assert f"decode: errors {PARTITIONS} (" in job.log
+        truth = _truth(words, tmp_path / "truth.jsonl")
+    assert (tmp_path / "rows.jsonl").read_bytes() == truth.read_bytes()
+    assert list(_letters([tmp_path / "dead.jsonl"])) == [POISON.value] * PARTITIONS
 
 
 @pytest.mark.timeout(1500)
-def test_a_stream(kafka: Kafka, source: str, changes: Changes, package: Path, tmp_path: Path) -> None:
-    words = [*_words(kafka, source, tmp_path, changes), "--stream", "--checkpoint", "checkpoint", "--trigger", "now"]
-    target = kafka.create_topic()
-    more = ["--max-per-batch", "8000", "--out", f"kafka:{target}", "--dead-letter", "dead"]
-    with submitted(["transcode", "--from", "open", "--to", "open", *words[3:], *more], tmp_path, package) as job:
-        _kill(job, EXECUTOR)
-        job.until(lambda: "transcode: batch 0:" in job.log, "the first micro-batch ends", 600)
-        _kill(job, PYTHON)
-        assert job.wait(900) == 1, job.log[-4000:]
-        assert f"transcode: messages in {COPIES * (COUNT + 5 + 4)}\n" in job.log
-        assert f"transcode: out {COPIES * (COUNT + 4)}\n" in job.log
-    decoder, by_id = OPEN.side().decoder(), {dict(m.headers)["bridge.id"]: m for m in received(kafka, target)}
-    lines = [line for m in by_id.values() for line in plain_lines(decode_one(decoder, m), m)]
-    rows = Counter(change_of(line) for line in lines if line["kind"] == "row")
-    assert rows == Counter(dict.fromkeys(changes.made, COPIES))
-    letters = [m for p in (tmp_path / "dead").iterdir() for m in read_messages(p) if isinstance(m, Message)]
-    assert [m.value for m in letters] == [POISON.value] * COPIES * 5
+def test_a_stream(kafka: Kafka, package: Path, tmp_path: Path) -> None:
+    """An executor is killed under its first micro-batch, a worker under its second."""
+    lots = [_with(FIRST), _with(LATER)]
+    assert len(lots[0]) < len(lots[1])  # so that two micro-batches of the second's size hold all
+    lots[0] += lots[0][1:2] * (len(lots[1]) - len(lots[0]))
+    count = PARTITIONS * len(lots[0])
+    source, target = _sent(kafka, lots), kafka.create_topic()
+    with Gate(AVRO, shut=(*FIRST, *LATER)).up() as gate:
+        words = ["transcode", "--from", "avro", "--to", "craft", "--registry", gate.url, "--bootstrap-servers",
+                 kafka.bootstrap_servers, "--in", f"kafka:{source}"]  # fmt: skip
+        more = ["--stream", "--checkpoint", "checkpoint", "--trigger", "now", "--max-per-batch", str(count), "--out",
+                f"kafka:{target}", "--dead-letter", "dead"]  # fmt: skip
+        with submitted([*words, *more], tmp_path, package) as job:
+            executor_of(_caught(job, gate)).kill()
+            gate.open(FIRST)
+            job.until(lambda: "transcode: batch 0:" in job.log, "the first micro-batch ends", 600)
+            _caught(job, gate).kill()
+            gate.open(LATER)
+            assert job.wait(900) == 1, job.log[-4000:]
+            assert f"transcode: batch 1: in {count}," in job.log
+            assert f"transcode: messages in {2 * count}\n" in job.log
+            assert f"transcode: out {2 * (count - PARTITIONS)}\n" in job.log
+        truth = _truth(words, tmp_path / "truth.jsonl")
+    by_id = {dict(m.headers)["bridge.id"]: m for m in received(kafka, target)}
+    expected = Counter((m.key, m.value) for m in read_messages(truth) if isinstance(m, Message))
+    assert Counter((m.key, m.value) for m in by_id.values()) == expected
+    assert expected.total() == 2 * (count - PARTITIONS)
+    assert list(_letters((tmp_path / "dead").iterdir())) == [POISON.value] * 2 * PARTITIONS

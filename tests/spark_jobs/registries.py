@@ -38,13 +38,19 @@ def answer(status: int, body: Any, **headers: str) -> Answer:
 
 
 @contextmanager
-def serving(respond: Respond, port: int = 0) -> Iterator[Server]:
-    """A server on a port (0: a free one) that answers by `respond(method, path, body)`."""
+def serving(
+    respond: Respond, port: int = 0, asked: Callable[[str, int], None] = lambda path, client: None
+) -> Iterator[Server]:
+    """A server on a port (0: a free one) that answers by `respond(method, path, body)`.
+
+    asked: called before, with the path and the client's port.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             server.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            asked(self.path, self.client_address[1])
             status, content, headers = respond(self.command, self.path, body)
             self.send_response(status)
             for name, value in headers.items():

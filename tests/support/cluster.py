@@ -13,8 +13,7 @@ from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 from tests.support.running import Job
 
-EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "python"
-_DAEMONS = frozenset(("pyspark.daemon", "spark_jobs.worker_daemon"))
+_EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 def packaged(folder: Path) -> Path:
@@ -39,33 +38,6 @@ def submitted(words: list[str], folder: Path, package: Path) -> Job:
     return Job(words, folder, submit, drop=("PYTHONPATH", "SPARK_HOME"), **env)
 
 
-def busy(job: Job, word: str, seen: dict[int, float]) -> psutil.Process | None:
-    """A Python worker of the job's executors that is computing now, or (EXECUTOR) the executor that it works for.
-
-    seen: the CPU seconds that each worker had used when it was seen first.
-    """
-    for executor in job.processes(EXECUTOR):
-        worker = busy_worker(executor, seen)
-        if worker is not None:
-            return executor if word == EXECUTOR else worker
-    return None
-
-
-def busy_worker(above: psutil.Process, seen: dict[int, float]) -> psutil.Process | None:
-    """A Python worker below a process that is computing now."""
-    try:
-        for one in above.children(recursive=True):
-            if not _forks(one):
-                continue
-            used = one.cpu_times().user
-            # A worker is forked by the daemon and has its command line.
-            if used - seen.setdefault(one.pid, used) > 0.2 and _forks(one.parent()):
-                return one
-    except psutil.Error:  # gone meanwhile
-        return None
-    return None
-
-
-def _forks(process: psutil.Process | None) -> bool:
-    """Whether it is Spark's daemon, or was forked by it."""
-    return process is not None and not _DAEMONS.isdisjoint(process.cmdline())
+def executor_of(worker: psutil.Process) -> psutil.Process:
+    """The executor that a Python worker works for."""
+    return next(p for p in worker.parents() if any(_EXECUTOR in word for word in p.cmdline()))
