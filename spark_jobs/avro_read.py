@@ -97,22 +97,22 @@ class HeaderPlan:
         op = F.when(F.col("value").isNull(), F.lit("d"))
         for name in _OPS:
             op = op.when(said["_op"] == F.lit(name), F.lit(name.decode()))
-        yield "_ok", self._ok(said)
+        yield "_ok", self._ok(said, op)
         yield "_done", op
-        yield "_gone", op.eqNullSafe("d")
+        yield "_gone", F.col("value").isNull() | said["_op"].eqNullSafe(F.lit(b"d"))
         yield from ((name, said[name]) for name in ("_known", "_id", "_ts", "_row", "_old") if name in said)
 
-    def _ok(self, said: Mapping[str, Column]) -> Column:
+    def _ok(self, said: Mapping[str, Column], op: Column) -> Column:
         """Whether Spark could read the record, its key is the table's, and op and commit_ts as TiCDC has them."""
         from pyspark.sql import functions as F
 
         keyed = F.col("key").isNull()
         if self.keys:
             keyed = reduce(lambda one, w: one | F.startswith("key", F.lit(w.header)), self.keys, keyed)
-        sound, op, ts = said["_sound"], said["_op"], said["_ts"]
-        known = op.isin(*(F.lit(name) for name in _OPS))
-        told = F.when(op.isNull(), ts.isNull() | (ts >= 0)).otherwise((ts >= 0) & known)
-        return F.coalesce(sound & (F.col("value").isNull() | keyed) & told, F.lit(False))
+        ts, untold = said["_ts"], said["_op"].isNull()
+        known = op.isNotNull() | untold  # first, where Spark works out the op in any case: it does that once then
+        told = (ts >= 0) | (ts.isNull() & untold)
+        return F.coalesce(known & said["_sound"] & (F.col("value").isNull() | keyed) & told, F.lit(False))
 
     def _columns(self) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
