@@ -99,6 +99,7 @@ class HeaderPlan:
             op = op.when(said["_op"] == F.lit(name), F.lit(name.decode()))
         yield "_ok", self._ok(said, op)
         yield "_done", op
+        # Not op == "d": Spark moves that into the branches, and so compares the bytes with all three again.
         yield "_gone", F.col("value").isNull() | said["_op"].eqNullSafe(F.lit(b"d"))
         yield from ((name, said[name]) for name in ("_known", "_id", "_ts", "_row", "_old") if name in said)
 
