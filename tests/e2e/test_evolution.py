@@ -19,12 +19,11 @@ from schemas.event import Message
 from service.testing import running_service
 from spark_jobs.cli import main
 from spark_jobs.lookup import HttpSchemas
-from spark_jobs.messages import read_messages
 from tests.service.history.support import T0, framed
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import delta_rows, lines, received, run_while, send
+from tests.support.streams import delta_rows, letters, lines, received, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,8 +166,7 @@ def test_schemas_of_one_table_that_do_not_fit_together(
     assert main([*typed, "--out", "delta:numbers", "--checkpoint", "c2", "--dead-letter", "dead"]) == 1
     assert "internal error" not in capsys.readouterr().err
     assert [r["total"] for r in delta(spark, "numbers")] == [Decimal("2.50"), Decimal("4.25")]
-    dead = [m for path in Path("dead").glob("*.jsonl") for m in read_messages(path) if isinstance(m, Message)]
-    told = sorted((dict(m.headers)["bridge.origin"], dict(m.headers)["bridge.reason"]) for m in dead)
+    told = sorted((dict(m.headers)["bridge.origin"], dict(m.headers)["bridge.reason"]) for m in letters("dead"))
     assert told == [(f"{source}/0/{offset}".encode(), b"INVALID_VALUE") for offset in (0, 2)]
     send(kafka, source, feed.rows([text, column("note", "TEXT", "string")], {"id": 5, "total": "five"}))
     assert main([*typed, "--out", "delta:orders", "--checkpoint", "c3"]) == 0
@@ -214,8 +212,7 @@ def test_a_table_without_types(kafka: Kafka, registry: str, capsys: pytest.Captu
     ]  # fmt: skip
     assert main(argv) == 1
     assert f"transcode: errors {len(ghosts)} (TYPE_UNKNOWN {len(ghosts)})\n" in capsys.readouterr().err
-    letters = [m for p in sorted(Path("avro.dead").iterdir()) for m in read_messages(p)]
-    assert [m.value for m in letters if isinstance(m, Message)] == [m.value for m in ghosts]
+    assert [m.value for m in letters("avro.dead")] == [m.value for m in ghosts]
     assert len(lines("avro")) == len(known)
 
 

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.event import Message
-from spark_jobs.messages import LineWriter, read_messages
+from spark_jobs.messages import LineWriter
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.running import Job
-from tests.support.streams import lines, received, send
+from tests.support.streams import letters, lines, received, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,9 +133,9 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams
 
 def _poison_is_whole(folder: Path, count: int) -> None:
     """Each poison message is in the dead letters once, byte for byte."""
-    letters = [m for p in folder.glob("*.jsonl") for m in read_messages(p) if isinstance(m, Message)]
-    assert {(m.key, m.value, m.headers[:2]) for m in letters} == {(POISON.key, POISON.value, POISON.headers)}
-    origins = Counter(dict(m.headers)["bridge.origin"] for m in letters)
+    found = letters(folder)
+    assert {(m.key, m.value, m.headers[:2]) for m in found} == {(POISON.key, POISON.value, POISON.headers)}
+    origins = Counter(dict(m.headers)["bridge.origin"] for m in found)
     assert set(origins.values()) == {1}
     assert len(origins) == count
 

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException
 
-from schemas.event import Message
 from spark_jobs.cli import main
 from spark_jobs.kafka import read_topic
-from spark_jobs.messages import read_messages
 from tests.spark_jobs.registries import Answer, Server, answer, golden_registry, serving
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.gate import Gate
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import lines, received, run_while, send
+from tests.support.streams import letters, lines, received, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -256,6 +254,6 @@ def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: py
     found = lines("out")
     assert sorted(x["offset"] for x in found if x["kind"] == "row") == list(range(len(messages)))
     assert [x["code"] for x in found if x["kind"] != "row"] == []
-    (letter,) = (m for p in Path("dead").iterdir() for m in read_messages(p) if isinstance(m, Message))
+    (letter,) = letters("dead")
     assert (letter.key, letter.value) == (POISON.key, POISON.value)
     assert f"decode: messages in {len(messages) + 1}\n" in capsys.readouterr().err

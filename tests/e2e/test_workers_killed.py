@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from tests.support.cluster import executor_of, packaged, submitted
 from tests.support.gate import Gate
 from tests.support.golden import Golden
 from tests.support.running import Job
-from tests.support.streams import received
+from tests.support.streams import letters, received
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -69,10 +69,6 @@ def _truth(words: list[str], out: Path) -> Path:
     return out
 
 
-def _letters(paths: Iterable[Path]) -> Iterator[bytes | None]:
-    return (m.value for path in paths for m in read_messages(path) if isinstance(m, Message))
-
-
 @pytest.mark.skipif("BRIDGE_SOAK" not in os.environ, reason="takes a minute; make soak")
 @pytest.mark.timeout(1500)
 def test_a_batch_in_spark(kafka: Kafka, package: Path, tmp_path: Path) -> None:
@@ -91,7 +87,8 @@ def test_a_batch_in_spark(kafka: Kafka, package: Path, tmp_path: Path) -> None:
             assert f"decode: errors {PARTITIONS} (" in job.log
         truth = _truth(words, tmp_path / "truth.jsonl")
     assert (tmp_path / "rows.jsonl").read_bytes() == truth.read_bytes()
-    assert list(_letters([tmp_path / "dead.jsonl"])) == [POISON.value] * PARTITIONS
+    dead = [m.value for m in read_messages(tmp_path / "dead.jsonl") if isinstance(m, Message)]
+    assert dead == [POISON.value] * PARTITIONS
 
 
 @pytest.mark.timeout(1500)
@@ -122,4 +119,4 @@ def test_a_stream(kafka: Kafka, package: Path, tmp_path: Path) -> None:
     expected = Counter((m.key, m.value) for m in read_messages(truth) if isinstance(m, Message))
     assert Counter((m.key, m.value) for m in by_id.values()) == expected
     assert expected.total() == 2 * (count - PARTITIONS)
-    assert list(_letters((tmp_path / "dead").iterdir())) == [POISON.value] * 2 * PARTITIONS
+    assert [m.value for m in letters(tmp_path / "dead")] == [POISON.value] * 2 * PARTITIONS

@@ -11,13 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.event import Message
 from spark_jobs.cli import main
 from spark_jobs.kafka import TopicWriter, read_topic
+from spark_jobs.messages import read_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-    from schemas.event import Message
     from tests.support.kafka import Kafka
 
 
@@ -41,6 +42,11 @@ def lines(folder: str | Path) -> list[dict[str, Any]]:
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.jsonl")):
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def letters(folder: str | Path) -> list[Message]:
+    """The dead letters in a stream's folder, in the order of its micro-batches."""
+    return [m for p in sorted(Path(folder).glob("*.jsonl")) for m in read_messages(p) if isinstance(m, Message)]
 
 
 def delta_rows(spark: SparkSession, folder: str | Path) -> list[Row]:
