@@ -1,7 +1,8 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
 PYTHON ?=
 UV ?= uv
-WORKERS ?= 2
+# Processes that run tests. On two cores three take 16 minutes and two 20: many tests wait for brokers and services.
+WORKERS ?= 3
 VENV := .venv/bin
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 

@@ -26,16 +26,25 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", class_archive.SHORT_LIVED)
 # Files of few tests that take half a minute to two of CPU, the longest first.
 _LONG = (
     "tests/e2e/test_kills.py",
+    "tests/e2e/test_evolution.py",
+    "tests/spark_jobs/test_merge.py",
+    "tests/e2e/test_streams.py",
     "tests/e2e/test_workers_killed.py",
     "tests/e2e/test_kafka_pipeline.py",
-    "tests/e2e/test_evolution.py",
-    "tests/e2e/test_streams.py",
-    "tests/e2e/test_history_jobs.py",
-    "tests/e2e/test_poison.py",
-    "tests/e2e/test_outages.py",
     "tests/spark_jobs/test_spark_decode.py",
+    "tests/survival/test_service_survives.py",
+    "tests/spark_jobs/test_same_as_codec.py",
+    "tests/docs/test_commands.py",
+    "tests/e2e/test_poison.py",
     "tests/spark_jobs/test_session.py",
+    "tests/e2e/test_outages.py",
+    "tests/service/history/test_broker.py",
+    "tests/e2e/test_history_jobs.py",
+    "tests/spark_jobs/test_datasource.py",
+    "tests/spark_jobs/test_options.py",
+    "tests/service/test_go_client.py",
     "tests/e2e/test_submit.py",
+    "tests/service/access/test_worlds.py",
 )
 _MANY = 25  # tests: a file of more is no long one
 _QUICK = {
