@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
@@ -54,10 +54,10 @@ def turns(warm_ups: int, rounds: int) -> Iterator[tuple[str, bool]]:
     yield from ((f"round {number} of {rounds}", True) for number in range(1, rounds + 1))
 
 
-def measure(cases: Sequence[Case], run: Run, times: int = 1) -> None:
-    """Runs the cases in turn; what they took is in `spent`. times: so many times the usual turns, for a close race."""
-    plan = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS * times, _ROUNDS * times)
-    for kind, counts in turns(*plan):
+def measure(cases: Sequence[Case], run: Run, plan: Iterable[tuple[str, bool]] | None = None) -> None:
+    """Runs the cases in turn; what they took is in `spent`. plan: other turns than the usual ones."""
+    usual = (_QUICK_WARM_UPS, _QUICK_ROUNDS) if run.quick else (_WARM_UPS, _ROUNDS)
+    for kind, counts in plan or turns(*usual):
         for case in cases:
             spent = spend(case.frame)
             run.say(

@@ -78,8 +78,11 @@ def record_of(id_: TableId) -> Name:
 
 
 def spark_schema(text: str) -> str:
-    """Schema text as Spark can read it: a decimal beyond 38 digits loses its logical type and comes as bytes."""
-    return json.dumps(_readable(json.loads(text)))
+    """Schema text as Spark can read it: a decimal beyond 38 digits loses its logical type and comes as bytes.
+
+    Without blanks: Spark parses it for each query and each task.
+    """
+    return json.dumps(_readable(json.loads(text)), separators=(",", ":"))
 
 
 def _readable(node: Any) -> Any:

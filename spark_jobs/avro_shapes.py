@@ -206,9 +206,12 @@ def _written(field: Mapping[str, Any]) -> Any:
 
 
 def _fields(own: Mapping[str, Any], wanted: list[str], types: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A reader's fields; only what the writer lacks needs a default, which Avro's parser checks."""
     for name in wanted:
-        if isinstance(own.get(name, []), list):
+        if name not in own:
             yield {"name": name, "type": ["null", types[name]], "default": None}
+        elif isinstance(own[name], list):
+            yield {"name": name, "type": ["null", types[name]]}
         else:
             yield {"name": name, "type": types[name]}
 
