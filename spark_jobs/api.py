@@ -6,7 +6,7 @@ headers: what Spark's Kafka source yields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from schemas.publish.spark import EXACT, Types
 from schemas.table import Table, TableId
 from schemas.wire import format_named
 from spark_jobs.cell_warm import warm, warm_changes
-from spark_jobs.codec import Side, check_any_order
+from spark_jobs.codec import Side, check_any_order, check_topic_rule
 from spark_jobs.columns import CHANGES, TOLD_MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
 from spark_jobs.frames import KAFKA_COLUMNS
@@ -41,6 +41,11 @@ CHANGE_COLUMNS = (
     "source", "error",
 )  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
+# What no change event is without, and the types that Spark's Python workers get it in.
+_NEEDED = {
+    "kind": ("string",), "op": ("string",), "commit_ts": ("bigint", "int"), "db": ("string",), "table": ("string",),
+    "before": ("map<", "struct<", "void"), "after": ("map<", "struct<", "void"),
+}  # fmt: skip
 _TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
 
 
@@ -126,7 +131,7 @@ def transcode(
     on it, and send the rest to a dead letter topic. What the format has no form for is counted by the metric
     `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
-    format_named(to_format)
+    _check_written(to_format, topic)
     read_schemas = _schemas(from_format, registry, schemas)
     given = to_registry is not None or to_schemas is not None
     write_schemas = _schemas(to_format, to_registry if given else registry, to_schemas if given else schemas)
@@ -163,18 +168,19 @@ def encode(
     The columns' types come from `ddl`, else from the Avro schema that an event's schema_id names in `from_registry` or
     `from_schemas` (default: the side written). time_zone: of the TIMESTAMP text in the events. options, topic: as
     `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
-    taken for one that carries nothing but its key.
+    taken for one that carries nothing but its key. SetupError for wrong usage, a column that is missing among it.
     """
     from spark_jobs.encode_batches import EncodeBatches
 
+    _check_written(format, topic)
+    events = _events(changes)
     write_schemas = _schemas(format, registry, schemas)
     given = from_registry is not None or from_schemas is not None
     read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
     read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
     write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
-    wanted = [c for c in CHANGE_COLUMNS if c in changes.columns]
     batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
-    return without_unwritten(map_batches(changes.select(*wanted), batches, TOLD_MESSAGES))
+    return without_unwritten(map_batches(events, batches, TOLD_MESSAGES))
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -184,9 +190,13 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    have = dict(messages.dtypes)
+    if str(messages.sparkSession.conf.get("spark.sql.timestampType")) == "TIMESTAMP_NTZ":
+        details = "spark.sql.timestampType is TIMESTAMP_NTZ: times would lose their zone; set it to TIMESTAMP_LTZ"
+        raise SetupError("USAGE", details=details)
+    have = _kinds(messages, KAFKA_COLUMNS)
     if have.get("key") != "binary" or have.get("value") != "binary":
-        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {have}")
+        told = dict(messages.dtypes)
+        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
     columns: list[Column] = []
     for name in KAFKA_COLUMNS:
         if name == "headers":
@@ -198,6 +208,40 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
                 found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
             columns.append(found.alias(name))
     return messages.select(*columns)
+
+
+def _kinds(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """Types of the columns that the frame has of these, in any case where its session takes names so."""
+    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    found: dict[str, str] = {}
+    for name, kind in frame.dtypes:
+        known = name if exact else name.lower()
+        if known in found and known in names:
+            raise SetupError("USAGE", details=f"the frame has two columns {known}")
+        found[known] = kind
+    return {name: found[name] for name in names if name in found}
+
+
+def _events(changes: DataFrame) -> DataFrame:
+    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another."""
+    from pyspark.sql import functions as F
+
+    have = _kinds(changes, CHANGE_COLUMNS)
+    for name, kinds in _NEEDED.items():
+        if not have.get(name, "").startswith(kinds):
+            what = f"is {have[name]}" if name in have else "is missing"
+            kind = kinds[0].rstrip("<")
+            details = f"change events, as decode() gives them, have a column {name} of type {kind}: here it {what}"
+            raise SetupError("USAGE", details=details)
+    return changes.select(*(F.col(name).alias(name) for name in have))
+
+
+def _check_written(format: str, topic: str | None) -> None:
+    """SetupError USAGE for a format that is not written, or a rule for topics that is none."""
+    if not format_named(format).writes:
+        raise SetupError("USAGE", details=f"{format} is read, not written: choose another format to write")
+    if topic is not None:
+        check_topic_rule(topic)
 
 
 def table_id(text: str) -> TableId:

@@ -24,6 +24,7 @@ from schemas.event import Message
 from spark_jobs.codec import Result, Side, topic_of_table, transcode_one
 from spark_jobs.kept import kept
 from spark_jobs.line_batches import messages_of_lines
+from spark_jobs.messages import rows_of
 from spark_jobs.summary import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -211,7 +212,7 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
     rows: list[dict[str, Any]] = []
     origins: list[int] = []
     others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
-    for index, found in zip(rest.tolist(), others.to_pylist(), strict=True):
+    for index, found in zip(rest.tolist(), rows_of(others), strict=True):
         made = list(slow(found))
         rows += made
         origins += [index] * len(made)

@@ -22,6 +22,7 @@ from schemas.types import Kind
 from schemas.wire.avro_record import compile_record
 from schemas.wire.base import Encoder
 from spark_jobs.codec import Result, Side, encode_event
+from spark_jobs.messages import rows_of
 from spark_jobs.table_view import NOT_TYPED
 from spark_jobs.workers import Batches, message_rows
 
@@ -44,15 +45,14 @@ class EncodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         encoder, tables = self.write.encoder(), _Tables(self.read)
         for batch in batches:
-            rows = [row for found in batch.to_pylist() for row in self._written(encoder, tables, found)]
+            rows = [row for found in rows_of(batch) for row in self._written(encoder, tables, found)]
             yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
     def _written(self, encoder: Encoder, tables: _Tables, found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         source = found.get("source") or {}
-        timestamp = source.get("timestamp")
         origin = Message(
             None, None, source.get("topic"), source.get("partition"), source.get("offset"),
-            None if timestamp is None else round(timestamp.timestamp() * 1000),
+            source.get("timestamp"),
         )  # fmt: skip
         if found["kind"] == "error":
             error = found.get("error") or {}

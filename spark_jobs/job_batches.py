@@ -19,7 +19,7 @@ from spark_jobs.cell_lines import LineReader, Lines
 from spark_jobs.codec import PLAIN, Result, decode_one, plain_lines, transcode_one
 from spark_jobs.endpoints import plain_item
 from spark_jobs.flow import Work
-from spark_jobs.messages import message_line, message_of_row, parse_line
+from spark_jobs.messages import message_line, message_of_row, parse_line, rows_of
 from spark_jobs.summary import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -67,7 +67,7 @@ class DdlBatches:
         decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
         for batch in batches:
             others = rows.others(batch)
-            out = [row for found in others.to_pylist() for row in self._events(decoder, found)]
+            out = [row for found in rows_of(others) for row in self._events(decoder, found)]
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
     def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -143,7 +143,7 @@ class JobBatches:
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
         carried = fast.carried(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
-        for index, found in zip(fast.origin.tolist(), carried.to_pylist(), strict=True):
+        for index, found in zip(fast.origin.tolist(), rows_of(carried), strict=True):
             line = json_line(message_line(message_of_row(found)))
             if index in rows:
                 rows[index]["out"].append(line)
@@ -158,7 +158,7 @@ class JobBatches:
         plain = self.work.read.format == PLAIN
         for batch in batches:
             out: list[dict[str, Any]] = []
-            for found in batch.to_pylist():
+            for found in rows_of(batch):
                 try:
                     out.append(self._row(found, one, plain))
                 except SetupError as error:

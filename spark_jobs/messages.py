@@ -52,8 +52,7 @@ def _read_parquet(path: Path) -> Iterator[Message]:
                 details = f"{path}: a message file has key and value in binary, and headers as key and value too"
                 raise SetupError("USAGE", details=details)
             for batch in file.iter_batches(4096):
-                for row in batch.to_pylist():
-                    yield message_of_row(row)
+                yield from map(message_of_row, rows_of(batch))
     except (OSError, pa.ArrowException) as error:
         raise SetupError("USAGE", details=f"{path}: {error}") from error
 
@@ -69,6 +68,41 @@ def _has_kafkas_types(schema: Any, pa: Any) -> bool:
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     return {field.name for field in kind.value_type} == {"key", "value"}
+
+
+def rows_of(batch: Any) -> list[dict[str, Any]]:
+    """An Arrow batch's rows, but Kafka's timestamp, and that in `source`, in ms: Python's times end with year 9999."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    if "timestamp" in names and pa.types.is_timestamp(batch.schema.field("timestamp").type):
+        place = names.index("timestamp")
+        batch = batch.set_column(place, "timestamp", _in_ms(batch.column(place)))
+    if "source" in names and pa.types.is_struct(batch.schema.field("source").type):
+        place = names.index("source")
+        source = batch.column(place)
+        parts = [_in_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
+        fields = [pa.field(f.name, a.type) for f, a in zip(source.type, parts, strict=True)]
+        made = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
+        batch = batch.set_column(place, "source", made)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+_PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+def _in_ms(times: Any) -> Any:
+    """Arrow timestamps → int64 of ms, as `round` has them."""
+    import numpy as np
+    import pyarrow as pa
+
+    if times.type.unit == "s":
+        return times.cast(pa.timestamp("ms", times.type.tz)).cast(pa.int64())
+    per = _PER_MS[times.type.unit]
+    whole, rest = np.divmod(np.asarray(times.cast(pa.int64()).fill_null(0)), per)
+    up = (rest * 2 > per) | ((rest * 2 == per) & (whole % 2 == 1))
+    return pa.array(whole + up, mask=np.asarray(times.is_null()))
 
 
 def message_of_row(row: dict[str, Any]) -> Message:

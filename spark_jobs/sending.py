@@ -26,6 +26,7 @@ from spark_jobs.columns import arrow_schema
 from spark_jobs.dead_letter import dead_letter, dead_letter_of
 from spark_jobs.flow import Work
 from spark_jobs.job_batches import as_row
+from spark_jobs.messages import rows_of
 from spark_jobs.packed import map_messages
 from spark_jobs.piece_batches import HEADERS, MESSAGE, Told, Worker, message_row
 from spark_jobs.sinks import ID
@@ -256,7 +257,7 @@ class DeadBatches:
             codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
             which = np.flatnonzero(np.logical_or.reduce(list(codes.values())))
             rows = []
-            for index, found in zip(which.tolist(), batch.take(pa.array(which)).to_pylist(), strict=True):
+            for index, found in zip(which.tolist(), rows_of(batch.take(pa.array(which))), strict=True):
                 code = next(code for code, marked in codes.items() if marked[index])
                 letter = self._letter(worker, found, code)
                 rows.append({**message_row(letter), "position": found["position"]})

@@ -24,7 +24,7 @@ from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import SOURCE, python_value, quoted, row_type, spark_type
 from spark_jobs.craft_arrow import ArrowDecoder, arrow_type
 from spark_jobs.json_arrow import ArrowJsonDecoder
-from spark_jobs.messages import message_of_row
+from spark_jobs.messages import message_of_row, rows_of
 from spark_jobs.plans import widens
 from spark_jobs.table_view import default_of
 from spark_jobs.workers import Batches, change_row, source_of
@@ -102,7 +102,7 @@ class TypedBatches:
     # ---- what the kernels leave
     def _odd(self, decoder: Decoder, batch: Any) -> Any:
         rows: list[dict[str, Any]] = []
-        for found in batch.to_pylist():
+        for found in rows_of(batch):
             message = message_of_row(found)
             rows += self._rows(decode_one(decoder, message), message)
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)

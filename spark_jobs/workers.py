@@ -20,11 +20,15 @@ from spark_jobs.messages import message_of_row
 from spark_jobs.summary import kind_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PYTHONS = range(-62_135_596_800_000, 253_402_300_800_000)  # ms, of the years 1 to 9999
 Batches = Iterable[pa.RecordBatch]
 
 
-def _time(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+def _time(milliseconds: int | None) -> datetime | int | None:
+    """What Arrow takes for a timestamp: microseconds where Python has no such time."""
+    if milliseconds is None or milliseconds in _PYTHONS:
+        return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    return milliseconds * 1000
 
 
 # ---- the DataFrame API

@@ -43,7 +43,7 @@ def _auto(context: Context) -> Decoder:
     return AutoDecoder(context)
 
 
-AUTO = Format("auto", _auto, read_only("auto"), uses_schemas=True, in_order=True, carries_ddl=True)
+AUTO = Format("auto", _auto, read_only("auto"), uses_schemas=True, in_order=True, carries_ddl=True, writes=False)
 """Not a format: each message is read as the one it is in."""
 
 
@@ -53,7 +53,7 @@ def _plain(context: Context) -> Decoder:
     return PlainDecoder(context)
 
 
-PLAIN = Format("plain", _plain, read_only("plain"), carries_ddl=True)
+PLAIN = Format("plain", _plain, read_only("plain"), carries_ddl=True, writes=False)
 """Not a wire format: change events as lines (schemas.plain), a message's value each."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
 from spark_jobs import jobs, lineage, metrics
+from spark_jobs.codec import check_topic_rule
 from spark_jobs.commands.sides import kafka_of, seconds
 from spark_jobs.endpoints import (
     DeadLetters,
@@ -51,6 +52,8 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = kafka_of(args), dead_place(args)
     different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
+    if work.topic is not None:
+        check_topic_rule(work.topic)
     if args.out == "kafka:" and not args.topic and topic_of(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     table = getattr(args, "table", None)

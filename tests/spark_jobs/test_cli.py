@@ -577,6 +577,14 @@ def test_a_broker_that_is_down_ends_with_2(place: str, capsys: pytest.CaptureFix
     assert not Path("o.jsonl").exists()
 
 
+def test_a_topic_rule_with_a_name_that_no_rule_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = _transcode("--topic", "{db}_x", source=_file("i.jsonl", AVRO.messages()))
+    assert main([*argv, "--out", "o.jsonl"]) == 2
+    told = "topic rule '{db}_x': {db} is not known; a rule may have {schema} and {table}"
+    assert told in capsys.readouterr().err
+    assert not Path("o.jsonl").exists()
+
+
 def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
