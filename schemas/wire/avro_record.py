@@ -92,6 +92,8 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None, kind))
             extension.append(name)
         else:
+            if not isinstance(kind, dict):  # a named type among them, of a reference
+                raise ValueError(f"field {name!r} has the type {kind!r}, which no column gets")
             column = _column(name, kind, field, nullable)
             wide = column.unsigned and column.type.bits == 64
             if kind["type"] not in _PRIMITIVES[column.type.kind] and not (wide and kind["type"] == "string"):

@@ -284,6 +284,7 @@ def _typed(primitive: str, tidb_type: str, **more: Any) -> dict[str, Any]:
         _avro_field(["null"]),
         _avro_field(_typed("int", "DECIMAL")),
         _avro_field(_typed("int", "BIT")),
+        _avro_field("test.Referenced"),
         _avro_field(_typed("float", "FLOAT"), default="x"),
         _avro_field(_typed("float", "FLOAT"), default=1e39),
         _avro_field(_typed("bytes", "DECIMAL", logicalType="decimal", precision="x")),
@@ -294,6 +295,7 @@ def test_b9_schemas_that_ticdc_would_not_register(text: str) -> None:
     side = Side("avro", FileSchemas([Registered("t-value", 1, 1, text)]), Options())
     result = decode_one(side.decoder(), Message(None, b"\0\0\0\0\1\2\2\2", "t"))
     assert result.error is not None
+    assert "test.Referenced" not in text or "has the type 'test.Referenced'" in result.error.detail
 
 
 def test_b10_schema_text_nested_too_deep_in_a_file() -> None:
