@@ -267,7 +267,19 @@ def _values(row: Any, side: str) -> dict[str, Value] | None:
         return None
     if not isinstance(row, dict):
         raise _bad(f"{side} is no object")
-    return {name: value if value is None or type(value) is str else _hex(value, name) for name, value in row.items()}
+    return {name: _value(value, name) for name, value in row.items()}
+
+
+def _value(value: Any, name: str) -> Value:
+    if type(value) is not str:
+        return None if value is None else _hex(value, name)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:  # JSON has escapes for it
+            details = f"character {error.start} of its text is half a surrogate pair, which no column holds"
+            raise WireError("INVALID_VALUE", column=name, details=details) from error
+    return value
 
 
 def _hex(value: Any, name: str) -> bytes:

@@ -29,6 +29,7 @@ from schemas.errors import DdlError, SetupError
 from schemas.event import DdlEvent
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
+from spark_jobs.table_view import plain_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ def filled(column: Column) -> tuple[bool, Any]:
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
         unknown = column.default_is_expr or column.default_unzoned or moment
-        return (False, None) if unknown else (True, column.default)
+        return (False, None) if unknown else (True, plain_default(column))
     if column.nullable:
         return True, None
     kind = column.type.kind

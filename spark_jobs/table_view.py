@@ -8,6 +8,7 @@ NULL without a word. So whatever reads typed rows of it can convert without aski
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -163,7 +164,20 @@ def default_of(column: Column, zone: str) -> Value:
         return None
     if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
         return values.shift_zone(column.default, "UTC", zone)[0]
-    return column.default
+    return plain_default(column)
+
+
+def plain_default(column: Column) -> Value:
+    """A column's default as a row has that value: all digits of a DECIMAL, all bytes of a BIT."""
+    kind, value = column.type.kind, column.default
+    if kind is Kind.BIT and isinstance(value, bytes):
+        return value.rjust(((column.length or 1) + 7) // 8, b"\0")
+    if kind is Kind.YEAR and value == "0000":
+        return "0"
+    if kind is Kind.DECIMAL and isinstance(value, str):
+        with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
+            return values.plain_decimal(value, column.scale or 0)
+    return value
 
 
 def check_number(column: Column, value: Value, own: Kind) -> None:

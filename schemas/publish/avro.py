@@ -127,7 +127,7 @@ def _default(column: Column, options: Options) -> Any:
             return number - (1 << 64) if number >> 63 else number
         return number
     if kind is Kind.YEAR:
-        return values.integer(value)
+        return 0 if value == "0000" else values.integer(value)  # "0000": of NOT NULL (schemas.ddl.column_types)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return (
             values.json_double(repr(values.as_float32(float(value))))
