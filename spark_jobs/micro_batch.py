@@ -99,12 +99,13 @@ class Runner:
                 out = self._fresh(out, number, summary)
             if work.until_resolved:
                 out = self._released(out, number, outcome, partitions)
-            with _kept(out) as out:
-                summary.out = self._write(out, number, work, summary)
+            # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
             if failed and work.on_error == "drop":
                 summary.dropped = failed
             elif failed and self._dead is not None:
                 self._dead.write(dead.select(F.col("message.*"), F.col("position")), number, False)
+            with _kept(out) as out:
+                summary.out = self._write(out, number, work, summary)
         return outcome
 
     def _sent(self, sender: Sender, frame: DataFrame, number: int, work: Work) -> Outcome:
