@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message, RowChange
-from schemas.kafka_settings import client_settings
+from schemas.kafka_settings import client_settings, for_librdkafka
 from schemas.options import Options
 from schemas.publish.spark import Types
 from schemas.wire import format_named
@@ -164,7 +164,7 @@ class Asked:
     @property
     def settings(self) -> dict[str, str]:
         servers = self.kafka.get("bootstrap.servers")
-        return {**client_settings(servers, None), **self.kafka}
+        return {**client_settings(servers, None), **for_librdkafka(self.kafka)}
 
     def extents(self) -> dict[int, tuple[int, int]]:
         from spark_jobs.kafka import extents

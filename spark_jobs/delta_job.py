@@ -34,6 +34,6 @@ def run_batch(
         DeadLetters(dead, kafka)  # says whether the place can be written
     spark = lake.session(master, needs_delta(out, dead))
     topic = topic_of(source)
-    frame = input_of_job(spark, source, topic, kafka.settings() if topic else None, kafka.from_offset)
+    frame = input_of_job(spark, source, topic, kafka.java_settings() if topic else None, kafka.from_offset)
     runner = Runner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
-from schemas.kafka_settings import client_settings
+from schemas.kafka_settings import client_settings, java_settings
 from schemas.plain import json_line
 from schemas.plain_read import one_message, plain_message, told_error
 from spark_jobs.dead_letter import dead_letter, dead_letter_line
@@ -29,7 +29,12 @@ class KafkaClient:
     from_offset: int = 0
 
     def settings(self) -> dict[str, str]:
+        """For librdkafka, in this process."""
         return client_settings(self.servers, self.config_file)
+
+    def java_settings(self) -> dict[str, str]:
+        """For Spark's client."""
+        return java_settings(self.servers, self.config_file)
 
 
 def topic_of(place: str, empty: bool = False) -> str | None:

@@ -73,7 +73,7 @@ def _results(
     check_any_order(work.read)
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of(place)
-    frame = input_of_job(spark, place, source, kafka.settings() if source else None, kafka.from_offset)
+    frame = input_of_job(spark, place, source, kafka.java_settings() if source else None, kafka.from_offset)
     work = with_learned(frame, work)
     found = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.

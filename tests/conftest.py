@@ -36,6 +36,7 @@ _LONG = (
     "tests/spark_jobs/test_same_as_codec.py",
     "tests/docs/test_commands.py",
     "tests/e2e/test_poison.py",
+    "tests/e2e/test_secured_kafka.py",
     "tests/spark_jobs/test_session.py",
     "tests/e2e/test_outages.py",
     "tests/service/history/test_broker.py",

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -73,9 +74,9 @@ class Kafka:
     `bootstrap_servers` is for any client, `folder` holds its settings, data and logs (kept when a start fails).
     """
 
-    def __init__(self, settings: str = "") -> None:
-        """settings: more lines of server.properties."""
-        self._settings = settings
+    def __init__(self, settings: str = "", client: Mapping[str, str] | None = None) -> None:
+        """settings: more lines of server.properties; client: what librdkafka needs to be let in."""
+        self._settings, self.client = settings, dict(client or {})
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-kafka-"))
         self.bootstrap_servers = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -135,7 +136,7 @@ class Kafka:
     @property
     def admin(self) -> AdminClient:
         """A new admin client for this broker."""
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
 
     def topic_name(self, prefix: str = "topic") -> str:
         """A name that no other test uses."""
@@ -188,7 +189,7 @@ class Kafka:
     def _wait_until_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_SECONDS
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self.client})
         while True:
             with suppress(KafkaException):
                 if admin.list_topics(timeout=1).brokers:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 def send(kafka: Kafka, topic: str, messages: list[Message]) -> None:
     """Writes messages to a topic, each to its partition; returns when the broker has them."""
-    writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers})
+    writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers, **kafka.client})
     for message in messages:
         writer.write(message)
     writer.close()
 
 
 def received(kafka: Kafka, topic: str) -> list[Message]:
-    return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers}))
+    return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers, **kafka.client}))
 
 
 def lines(folder: str | Path) -> list[dict[str, Any]]:
