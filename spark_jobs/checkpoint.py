@@ -19,7 +19,10 @@ from spark_jobs.cache import write_atomically
 
 
 class Checkpoint:
-    """A folder. SetupError USAGE where it belongs to another job."""
+    """A folder. SetupError USAGE where it belongs to another job, as `job` tells it.
+
+    What a checkpoint of an earlier release does not tell of its job is taken to be as it is now.
+    """
 
     def __init__(self, folder: Path, job: dict[str, Any]) -> None:
         self.folder = folder.absolute()
@@ -29,6 +32,11 @@ class Checkpoint:
             if not known.exists():
                 write_atomically(known, json.dumps({"id": str(uuid.uuid4()), **job}))
             found = json.loads(known.read_text(encoding="utf-8"))
+            if job.keys() - found.keys():
+                found = {**job, **found}
+                write_atomically(known, json.dumps(found))
+            for what in ("out", "dead") if self.is_new else ():
+                self.writes(what, -1)
         except (OSError, ValueError) as error:
             raise SetupError("USAGE", details=f"--checkpoint {folder}: {error}") from error
         other = {name: found.get(name) for name in job}
@@ -41,6 +49,11 @@ class Checkpoint:
     def spark(self) -> str:
         """Where Spark keeps offsets and commits."""
         return str(self.folder / "spark")
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no micro-batch has begun."""
+        return not any((self.folder / "spark" / "offsets").glob("[0-9]*"))
 
     def same_topic(self, topic: str, id_: str | None) -> None:
         """SetupError STOPPED where the topic is not the one whose offsets are here, by what the broker knows it by."""
@@ -56,6 +69,26 @@ class Checkpoint:
                 f"created anew (topic id {known}, now {id_}). To read it from its beginning take a new --checkpoint"
             )
             raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
+
+    # ---- files written
+    def writes(self, what: str, number: int) -> None:
+        """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
+        write_atomically(self.folder / "files" / f"{what}.json", json.dumps(number))
+
+    def wrote(self, what: str, number: int) -> bool:
+        """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
+        path = self.folder / "files" / f"{what}.json"
+        return not path.exists() or bool(json.loads(path.read_text(encoding="utf-8")) == number)
+
+    # ---- what failed in the newest micro-batch
+    def others_failed(self, number: int, failures: str) -> bool:
+        """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
+        path = self.folder / "failures.json"
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if known.get("batch") == number:
+            return bool(known["failures"] != failures)
+        write_atomically(path, json.dumps({"batch": number, "failures": failures}))
+        return False
 
     # ---- DDL in the order it was read
     def ddl_before(self, number: int) -> list[DdlEvent]:
@@ -88,6 +121,15 @@ class Checkpoint:
         """The folder of `held` or `seen` rows of a batch; None where it has none."""
         path = self.folder / kind / f"batch={number}"
         return str(path) if (path / "_SUCCESS").exists() else None
+
+    def held(self) -> int:
+        """How many rows the newest micro-batch that ended held back."""
+        from pyarrow import parquet
+
+        ended = max((int(p.name) for p in (self.folder / "spark" / "commits").glob("[0-9]*")), default=-1)
+        folder = self.rows("held", ended)
+        files = Path(folder).glob("*.parquet") if folder else ()
+        return sum(parquet.read_metadata(path).num_rows for path in files)
 
     def rows_at(self, kind: str, number: int) -> str:
         return str(self.folder / kind / f"batch={number}")

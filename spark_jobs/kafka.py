@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from schemas.errors import SetupError
 from schemas.event import Message
@@ -103,6 +104,17 @@ def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     return {n: len(t.partitions) for n, t in found.items() if t.error is None and n.startswith(prefix)}
+
+
+def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
+    """`max.message.bytes` of topics: larger messages a topic refuses. What the broker does not tell is left out."""
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    found = {}
+    client = _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0})
+    for resource, answer in client.describe_configs(asked, request_timeout=_TIMEOUT).items() if asked else ():
+        with suppress(KafkaException, KeyError, TimeoutError):  # no right to ask, an old broker, or it is away
+            found[resource.name] = int(answer.result(_TIMEOUT + 1)["max.message.bytes"].value)
+    return found
 
 
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:

@@ -63,6 +63,18 @@ def absolute(path: str) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
+def check_place(path: str) -> None:
+    """SetupError USAGE for a path of this machine that no table can be at."""
+    if "://" in path:
+        return
+    place = Path(path).absolute()
+    there = next(p for p in (place, *place.parents) if p.exists())
+    if not there.is_dir():
+        raise SetupError("USAGE", details=f"delta:{path}: {there} is no folder")
+    if not os.access(there, os.W_OK):
+        raise SetupError("USAGE", details=f"delta:{path}: {there} can't be written")
+
+
 def exists(spark: SparkSession, path: str) -> bool:
     """Whether there is a Delta table at the path."""
     jvm: Any = spark._jvm

@@ -82,7 +82,8 @@ class Runner:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         work, kind = self._learned(frame, number), pieces_type()
-        if self._sender is not None:
+        held = self._held_before(number)
+        if self._sender is not None and held is None:
             return self._sent(self._sender, frame, number, work)
         pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
         with _kept(pieces) as pieces:
@@ -99,13 +100,15 @@ class Runner:
                 out = self._fresh(out, number, summary)
             if work.until_resolved:
                 out = self._released(out, number, outcome, partitions)
+            elif held is not None:
+                out = self._spark.read.schema(out.schema).parquet(held).unionByName(out)
             # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
             if failed and work.on_error == "drop":
                 summary.dropped = failed
-            elif failed and self._dead is not None:
-                self._dead.write(dead.select(F.col("message.*"), F.col("position")), number, False)
+            elif self._dead is not None:
+                self._bury(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
             with _kept(out) as out:
-                summary.out = self._write(out, number, work, summary)
+                summary.out = self._write(out, number, work, summary, in_order=work.marked or held is not None)
         return outcome
 
     def _sent(self, sender: Sender, frame: DataFrame, number: int, work: Work) -> Outcome:
@@ -120,19 +123,36 @@ class Runner:
             outcome.summary.dropped = failed
         elif failed and self._dead is not None:
             with _kept(dead_letters(frame, work, account.failures())) as dead:
-                self._dead.write(dead, number, False)
+                self._bury(dead, number)
+        elif self._dead is not None:
+            self._bury(None, number)
         return outcome
 
-    def _write(self, out: DataFrame, number: int, work: Work, summary: Summary) -> int:
+    def _bury(self, letters: DataFrame | None, number: int) -> None:
+        assert self._dead is not None
+        if letters is None:
+            self._dead.nothing(number)
+        else:
+            self._dead.write(letters, number, False)
+
+    def _held_before(self, number: int) -> str | None:
+        """Rows that --until-resolved held back in the batch before this one, where this run does without it."""
+        if self._checkpoint is None or self._work.until_resolved:
+            return None
+        self._checkpoint.forget("held", number)  # of a try with it
+        return self._checkpoint.rows("held", number - 1)
+
+    def _write(self, out: DataFrame, number: int, work: Work, summary: Summary, in_order: bool) -> int:
         count = out.count()
         if not count:
+            self._out.nothing(number)
             return self._merged(None, work, summary) if self._work.merge else 0
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
         if self._work.merge:
             return self._merged(out.select("change.*", "position"), work, summary)
         by_time = self._work.until_resolved
-        if self._work.marked:
+        if in_order:
             # All rows of a key come from one partition of the source: there they get their order back.
             order = ("commit_ts", "rank", *_PLACE) if by_time else _PLACE
             out = out.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)

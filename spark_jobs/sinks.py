@@ -20,11 +20,16 @@ ID = "bridge.id"
 """Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""
 
 _PLACE = ("position", "number", "part")
+_BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
 
 
 class Place(Protocol):
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
-        """Takes the rows of micro-batch `number`, the same ones if it comes again. by_time: ordered by commit_ts."""
+        """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
+        ...
+
+    def nothing(self, number: int) -> None:
+        """Micro-batch `number` has no rows for here; an earlier try of it may have had some."""
         ...
 
 
@@ -39,7 +44,8 @@ class Topic:
         self._topic, self._stream = topic, stream
         self.fixed = None if rule else topic
         """The topic of all messages; None: each has its own."""
-        self._settings, self._rule = kafka.settings(), rule
+        self._settings, self._java, self._rule = kafka.settings(), kafka.java_settings(), rule
+        self._taken: dict[str | None, int | None] = {}  # max.message.bytes of topics
 
     def counts(self) -> dict[str, int]:
         """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
@@ -79,39 +85,97 @@ class Topic:
 
     def save(self, rows: DataFrame) -> None:
         """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
-        options = {f"kafka.{name}": value for name, value in self._settings.items()}
+        options = {f"kafka.{name}": value for name, value in (self._java | self._smaller_batches()).items()}
         writer = rows.write.format("kafka").options(**options).option("includeHeaders", "true")
         if "topic" not in rows.columns:
             writer = writer.option("topic", self.fixed)
         writer.option("kafka.enable.idempotence", "true").save()
 
+    def _smaller_batches(self) -> dict[str, str]:
+        """Where a topic takes less at once than the producer sends: no batch of several messages is larger than that.
+
+        A batch that a broker refuses is split; of what is refused again Spark is never told (up to kafka-clients
+        3.9.1), or the producer never ends. A message that is alone in its batch fails, and Spark with it.
+        """
+        from spark_jobs.kafka import largest_messages
+
+        if self.fixed not in self._taken:
+            new = self.counts().keys() - self._taken.keys()
+            found = largest_messages(self._settings, new)
+            self._taken.update((topic, found.get(topic)) for topic in new)
+        least = min((size for size in self._taken.values() if size is not None), default=None)
+        if least is None or least >= int(self._java.get("batch.size", _BATCH)):
+            return {}
+        return {"batch.size": str(least)}
+
+    def nothing(self, number: int) -> None:
+        """What was sent stays sent."""
+
 
 class _Table:
-    """Exactly once: the batch's number stands in the table's own log."""
+    """Exactly once: the batch's number stands in the table's own log.
+
+    Dead letters: where others failed than in an earlier try of the batch, all of the batch come once more, so that
+    none is missing.
+    """
 
     def __init__(self, path: str, checkpoint: Checkpoint | None, dead: bool) -> None:
-        self._path = path
-        self._application = f"{checkpoint.id}{'/dead' if dead else ''}" if checkpoint else None
+        lake.check_place(path)
+        self._path, self._checkpoint, self._dead = path, checkpoint, dead
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         extra = [name for name in ("position", "number", "part", "rank", "id") if name in rows.columns]
-        lake.append(rows.drop(*extra), self._path, (self._application, number) if self._application else None)
+        lake.append(rows.drop(*extra), self._path, self._once(rows, number))
+
+    def _once(self, rows: DataFrame, number: int) -> tuple[str, int] | None:
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return None
+        if not self._dead:
+            return checkpoint.id, number
+        told = rows.selectExpr("count(1) AS n", "bit_xor(xxhash64(position)) AS which").first()
+        failures = f"{told['n']}/{told['which']}" if told else ""
+        others = checkpoint.others_failed(number, failures)
+        return f"{checkpoint.id}/dead{f'/{failures}' if others else ''}", number
+
+    def nothing(self, number: int) -> None:
+        """What was committed stays."""
 
 
 class _Folder:
-    """Exactly once: a batch that comes again replaces its file."""
+    """Exactly once: a batch that comes again replaces its file, and no file that another stream wrote."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, checkpoint: Checkpoint, dead: bool) -> None:
+        """SetupError USAGE where it is no folder, or has files of another stream."""
         if folder.exists() and not folder.is_dir():
             raise SetupError("USAGE", details=f"{folder}: a stream writes a folder, with a file a micro-batch")
-        self._folder = folder
+        self._folder, self._checkpoint, self._what = folder, checkpoint, "dead" if dead else "out"
+        if checkpoint.is_new and (found := next(iter(folder.glob("[0-9]" * 12 + ".jsonl")), None)):
+            raise _not_ours(found)
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        path = self._file(number)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError("USAGE", details=f"{self._folder}: {error.strerror or error}") from error
-        _lines(rows, self._folder / f"{number:012d}.jsonl", by_time)
+        if path.exists() and not self._checkpoint.wrote(self._what, number):
+            raise _not_ours(path)
+        self._checkpoint.writes(self._what, number)
+        _lines(rows, path, by_time)
+
+    def nothing(self, number: int) -> None:
+        """The file of an earlier try goes."""
+        if self._checkpoint.wrote(self._what, number):
+            self._file(number).unlink(missing_ok=True)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{number:012d}.jsonl"
+
+
+def _not_ours(path: Path) -> SetupError:
+    details = f"{path} is there already, and not of this --checkpoint: choose another folder, or empty this one"
+    return SetupError("USAGE", details=details)
 
 
 class _File:
@@ -122,6 +186,9 @@ class _File:
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         _lines(rows, self._path, by_time)
+
+    def nothing(self, number: int) -> None:
+        """It is not made."""
 
 
 def _lines(rows: DataFrame, path: Path, by_time: bool) -> None:
@@ -149,4 +216,4 @@ def place_of_frames(
         return _Table(path, checkpoint, dead)
     if form == "change" or place == "-" or place.endswith(".parquet"):
         raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
-    return _File(Path(place)) if dead and checkpoint is None else _Folder(Path(place))
+    return _File(Path(place)) if checkpoint is None else _Folder(Path(place), checkpoint, dead)

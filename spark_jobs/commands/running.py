@@ -56,6 +56,8 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
         check_topic_rule(work.topic)
     if args.out == "kafka:" and not args.topic and topic_of(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
+    if args.topic and place == f"kafka:{args.topic}":
+        raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
     if args.out == "kafka:" and args.topic == topic_of(args.source):
         raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
     if args.max_per_batch is not None and args.max_per_batch < 1:
