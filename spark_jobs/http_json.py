@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from copy import copy
 from http.client import HTTPException, IncompleteRead
@@ -16,6 +17,8 @@ from schemas import digest
 from schemas.errors import SetupError
 
 T = TypeVar("T")
+told_to_stop = threading.Event()
+"""Set, it ends the waiting of this process for any service (Interrupted)."""
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _BELIEVED = (200, 404, 409, 422)  # what is remembered, or makes a message a dead letter
 _ELSEWHERE = "redirected"
@@ -43,6 +46,10 @@ class _Redirects(HTTPRedirectHandler):
 
 
 _OPENER = build_opener(_Redirects)
+
+
+class Interrupted(Exception):
+    """The process was told to stop while it waited."""
 
 
 class HttpJson:
@@ -109,7 +116,8 @@ class HttpJson:
                 raise SetupError(
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
                 )
-            time.sleep(pause)
+            if told_to_stop.wait(pause):
+                raise Interrupted(f"told to stop while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)
 
     def _is_whole(self, told: str | None, method: str, path: str, status: int, body: bytes, answer: bytes) -> bool:

@@ -19,7 +19,9 @@ class Metrics:
     """
 
     def __init__(self, place: str | None, job: str) -> None:
-        """SetupError USAGE where the port can't be had."""
+        """SetupError USAGE where the port can't be had, or the file's folder is not there."""
+        if place is not None and not place.startswith(":"):
+            check(place)
         self._place, self._job = place, job
         self._gauges: dict[str, Any] = {}
         self._registry: CollectorRegistry | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from schemas.errors import SetupError
 
 
@@ -11,11 +13,37 @@ def worker_died(error: Exception) -> bool:
 
 
 def kafka_away(error: Exception) -> bool:
-    """Whether Kafka was away, rather than that its data are gone or the job is wrong."""
+    """Whether Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
     text = str(error)
     gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
     away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
-    return not any(word in text for word in gone) and any(word in text for word in away)
+    return not any(word in text for word in (*gone, *_REFUSED)) and any(word in text for word in away)
+
+
+_REFUSED = (
+    "RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException", "AuthorizationException",
+    "AuthenticationException", "InvalidRecordException", "PolicyViolationException", "SerializationException",
+    "UnsupportedVersionException", "UnsupportedCompressionTypeException", "InvalidTimestampException",
+)  # fmt: skip
+"""Kafka's exceptions that come again however often something is tried."""
+_TOLD = re.compile(rf"(\w*(?:{'|'.join(_REFUSED)}))(?::\s*([^\n]+))?")
+_LOST = re.compile(r"Some data may have been lost|failOnDataLoss")
+_WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)? .+? offset was changed[^\n]*)")
+
+
+def refused(error: Exception) -> str | None:
+    """What Kafka refuses, and why; None where it is another error."""
+    found = _TOLD.search(str(error))
+    return None if found is None else found[1] + (f": {found[2].strip()[:500]}" if found[2] else "")
+
+
+def data_lost(error: Exception) -> str | None:
+    """Which offsets Kafka has no longer; None where it is another error."""
+    text = str(error)
+    if not _LOST.search(text):
+        return None
+    found = _WHICH.search(text)
+    return (found[1] or found[2]).strip() if found else "not all offsets that were to be read are there"
 
 
 def shortened(error: Exception) -> str:
@@ -40,9 +68,11 @@ def told(error: Exception) -> SetupError | None:
     for words, why in _STOPPED.items():
         if words in text:
             return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shortened(error)}")
+    if (refusal := refused(error)) is not None:
+        return SetupError("STOPPED", where="Kafka", details=refusal)
     if kafka_away(error) and "kafka" in text.lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shortened(error))
     return None
 
 
-__all__ = ["kafka_away", "shortened", "told", "worker_died"]
+__all__ = ["data_lost", "kafka_away", "refused", "shortened", "told", "worker_died"]

@@ -28,11 +28,12 @@ from spark_jobs.endpoints import KafkaClient, topic_of
 from spark_jobs.flow import Work
 from spark_jobs.frames import KAFKA_SQL
 from spark_jobs.history_tables import HistoryTables
+from spark_jobs.http_json import told_to_stop
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
 from spark_jobs.micro_batch import Outcome, Runner, needs_delta
 from spark_jobs.progress import batch_line, tell_summary
-from spark_jobs.spark_errors import kafka_away, shortened, worker_died
+from spark_jobs.spark_errors import data_lost, kafka_away, refused, shortened, told, worker_died
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Stream:
 
 
 def run_stream(stream: Stream) -> int:
-    """Runs until it is stopped (SIGTERM ends it between two micro-batches); its exit code.
+    """Runs until it is stopped (SIGTERM and Ctrl-C end it between two micro-batches); its exit code.
 
     SetupError when it can't start, or not go on.
     """
@@ -79,14 +80,25 @@ def run_stream(stream: Stream) -> int:
     topic = topic_of(stream.source)
     if topic is None:
         raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
-    about = {"command": stream.command, "source": stream.source, "out": stream.out}
+    write = stream.work.write
+    about = {
+        "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
+        "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
+    }  # fmt: skip
+    metrics = Metrics(stream.metrics, stream.job)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
+    if not stream.work.until_resolved and (held := checkpoint.held()):
+        said = f"{held} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
+        print(f"{stream.command}: {said}", file=sys.stderr)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
     spark = lake.session(stream.master, needs_delta(stream.out, stream.dead))
-    running = _Running(stream, topic, spark, checkpoint)
+    running = _Running(stream, topic, spark, checkpoint, metrics)
     running.until_stopped()
     tell_summary(stream.command, running.total)
+    if running.interrupted:
+        print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
+        return 130
     return running.total.exit_code
 
 
@@ -110,30 +122,33 @@ def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
 
 
 class _Running:
-    def __init__(self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: Metrics
+    ) -> None:
         self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
         work = _patient(stream.work, stream.patience)
         places = stream.out, stream.dead, stream.kafka
         self._runner = Runner(spark, work, *places, checkpoint, stream.table, stream.statements)
-        self._metrics = Metrics(stream.metrics, stream.job)
+        self._metrics = metrics
         self.total = Summary()
         self._failed: BridgeError | None = None
         self._crashed: Exception | None = None
         self._resolved_at = self._well_at = time.monotonic()
-        self._stopping = self._unresolved = False
+        self._unresolved = self.interrupted = False
+        self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
         self._batches = 0
         self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
 
     def until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
         pause, deaths = _PAUSE, 0
-        with _stopped_by_signal(self._stop):
-            while not self._stopping:
+        with _stopped_by_signal(self._stop, self._ended):
+            while not self._stopping.is_set():
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._once()
                 if self._failed is not None:
                     raise self._failed
-                if self._stopping:
+                if self._stopping.is_set():
                     return
                 if error is None and self._stream.work.until_resolved and self._unresolved:
                     raise _no_watermark()
@@ -143,6 +158,8 @@ class _Running:
                     continue
                 if self._crashed is None:
                     _check_topic(self._stream, self._topic, self._checkpoint)
+                if (stopped := _for_good(self._crashed or error, self._topic)) is not None:
+                    raise stopped
                 if worker_died(self._crashed or error):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
@@ -152,13 +169,14 @@ class _Running:
                 if not kafka_away(error) and "kafka" in shortened(error).lower() and self._crashed is None:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shortened(error))
                 if not kafka_away(error):
-                    raise self._crashed or error
+                    crashed = self._crashed or error
+                    raise told(crashed) or crashed
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
                     details = f"{shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
                 print(f"{self._stream.command}: {shortened(error)}; again in {pause:g} s", file=sys.stderr)
-                time.sleep(pause)
+                self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST)
 
     def _once(self) -> Exception | None:
@@ -174,7 +192,7 @@ class _Running:
 
     def _started(self) -> Any:
         stream = self._stream
-        settings = stream.kafka.settings()
+        settings = stream.kafka.java_settings()
         if not settings.keys() & _WAITS.keys():
             settings = {**_WAITS, **settings}
         reader = (
@@ -200,7 +218,7 @@ class _Running:
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
-        if self._stopping:
+        if self._stopping.is_set():
             raise _Stopped
         try:
             _check_topic(self._stream, self._topic, self._checkpoint)
@@ -237,24 +255,45 @@ class _Running:
             lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
-        self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))
+        try:
+            self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))
+        except SetupError as error:  # the rows are written: they are not to be written again for this
+            print(f"warning: {error.detail}", file=sys.stderr)
         lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)
         self.total.merge(summary)
 
-    def _stop(self) -> None:
+    def _stop(self, by: int) -> None:
         """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
 
-        One that takes too long is cut off; it runs again at the next start.
+        One that takes too long, or that a second signal ends, is cut off; it runs again at the next start. A query
+        that is about to start is ended as soon as it has.
         """
-        self._stopping, end = True, time.monotonic() + _GRACE
-        query = getattr(self, "_query", None)
-        while query is not None and query.isActive:
-            if time.monotonic() > end or not query.status["isTriggerActive"]:
+        again, end = self._stopping.is_set(), time.monotonic() + _GRACE
+        self._stopping.set()
+        told_to_stop.set()
+        self.interrupted = self.interrupted or by == signal.SIGINT
+        while not self._ended.wait(0.05):
+            query = self._query
+            if query is None or not query.isActive:
+                continue
+            if again or time.monotonic() > end or not query.status["isTriggerActive"]:
                 query.stop()
-            time.sleep(0.05)
 
     def _servers(self) -> str:
         return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+def _for_good(error: Exception, topic: str) -> SetupError | None:
+    """An error that comes again at each try; None for any other."""
+    if (which := data_lost(error)) is not None:
+        details = (
+            "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "
+            f"were deleted): {which}. To go on with what is there take a new --checkpoint"
+        )
+        return SetupError("STOPPED", where=f"topic {topic!r}", details=details)
+    if (why := refused(error)) is not None:
+        return SetupError("STOPPED", where="Kafka", details=f"{why} (it comes again at each try; nothing was skipped)")
+    return None
 
 
 class _Stopped(Exception):
@@ -291,16 +330,26 @@ def _unreported(error: Exception) -> bool:
 
 
 class _stopped_by_signal:
-    """SIGTERM calls `stop` while this is entered; elsewhere than in the main thread it does nothing."""
+    """SIGTERM and Ctrl-C call `stop` while this is entered; elsewhere than in the main thread they do nothing.
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
+    ended: set when this is left.
+    """
+
+    def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
+        self._stop, self._ended = stop, ended
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
+        told_to_stop.clear()
         with suppress(ValueError):
-            # In a thread: the main one is waiting for an answer on its connection to the JVM.
-            self._before = signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=self._stop).start())
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._told)
+
+    def _told(self, number: int, _frame: object) -> None:
+        # In a thread: the main one is waiting for an answer on its connection to the JVM.
+        threading.Thread(target=self._stop, args=(number,), daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        with suppress(ValueError, AttributeError):
-            signal.signal(signal.SIGTERM, self._before)
+        self._ended.set()
+        for number, before in self._before.items():
+            signal.signal(number, before)
