@@ -10,6 +10,7 @@ from typing import Any
 from schemas.codec.bounded import Bounded
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.held import Held
 from schemas.names import avro_subject, sanitise_name
 from schemas.table import Table, TableId, TableVersion, Value
 from schemas.types import Kind
@@ -18,6 +19,7 @@ from schemas.wire.avro_record import Record, compile_record
 from schemas.wire.base import Context
 
 _OPS = ("c", "u", "d", "r")
+_BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
 
 
 def plain_message(line: bytes, origin: Message | None = None) -> Message:
@@ -67,6 +69,7 @@ class PlainDecoder:
         self._tables: Bounded[tuple[Any, ...], Table] = Bounded(100_000)
         self._chosen: Bounded[tuple[int, tuple[str, ...]], tuple[Table, Table]] = Bounded(100_000)
         self._names: Bounded[int, tuple[Table, dict[str, str]]] = Bounded(100_000)
+        self._held = Held()
 
     def decode(self, message: Message) -> list[Event]:
         """Lines → an event each. WireError BAD_LINE, TYPE_UNKNOWN, INVALID_VALUE."""
@@ -120,6 +123,7 @@ class PlainDecoder:
             raise WireError("INVALID_VALUE", column=strange, details=details)
         known = found.get("table_version")
         flags = _elements(table, flags, before, after)
+        self._held.check(table, (before, after), flags, version is None, format_ in _BY_NUMBER)
         return RowChange(
             format_, table, op, commit_ts, before, after, tuple(key),
             FORMATS[format_].zone or self._context.options.time_zone,

@@ -10,6 +10,7 @@ import base64
 import math
 import re
 import struct
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -167,6 +168,25 @@ def check_decimal(text: str) -> None:
         raise ValueError(f"{text[:80]!r} is not a decimal number")
 
 
+@lru_cache(maxsize=4096)
+def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], object]:
+    """What raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
+
+    Where either is not known: for what is no decimal number.
+    """
+    if precision is None or scale is None:
+        return check_decimal
+    whole = rf"0*\d{{1,{precision - scale}}}" if precision > scale else "0+"
+    fraction = rf"(?:\.\d{{1,{scale}}})?" if scale else ""
+    fits = re.compile(f"-?{whole}{fraction}", re.ASCII).fullmatch
+
+    def check(text: str) -> None:
+        if not fits(text):
+            unscaled_decimal(text, precision, scale)  # it says why, or that only zeros are too many
+
+    return check
+
+
 def survives_double(text: str) -> bool:
     """True when a DECIMAL can be read back exactly from the shortest text of its float64 (types.md §3)."""
     return Decimal(repr(float(text))) == Decimal(text)
@@ -201,6 +221,14 @@ def base64_text(data: bytes) -> str:
 def bit_size(length: int) -> int:
     """Bytes of a BIT(length) value."""
     return (length + 7) // 8
+
+
+def check_bit(length: int, data: bytes) -> None:
+    """ValueError unless these are the bytes of a BIT(length)."""
+    if not isinstance(data, bytes):
+        raise ValueError("text, where BIT's bytes are needed")
+    if len(data) != bit_size(length) or int.from_bytes(data, "big") >> length:
+        raise ValueError(f"0x{data[:16].hex()} is no BIT({length})")
 
 
 # ---- enum and set

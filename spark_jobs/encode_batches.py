@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from schemas import values
 from schemas.errors import WireError
-from schemas.event import DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.event import DdlEvent, Event, Message, RowChange, Watermark
+from schemas.held import Held
 from schemas.table import Column, Table, TableId, Value
 from schemas.types import Kind
 from schemas.wire.avro_record import compile_record
@@ -80,6 +81,7 @@ class _Tables:
     def __init__(self, side: Side) -> None:
         self._side = side
         self._made: dict[tuple[Any, ...], Table] = {}
+        self.held = Held()
 
     def of(self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...]) -> tuple[Table, int | None]:
         """The table and its version. WireError TYPE_UNKNOWN."""
@@ -115,6 +117,8 @@ def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     key = tuple(found.get("key") or ())
     table, version = tables.of(TableId(db, name), commit_ts, found.get("schema_id"), key)
     before, after = (_row(table, found.get(side), zone) for side in ("before", "after"))
+    # A frame does not say whether BIT's length was known where it was made.
+    tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)
     key_only = False
     if found["op"] == "d" and before is not None:
         others = [n for n in before if n not in key]
@@ -126,13 +130,13 @@ def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     )  # fmt: skip
 
 
-def _row(table: Table, found: Any, zone: str) -> Row | None:
+def _row(table: Table, found: Any, zone: str) -> dict[str, Value] | None:
     """A map's entries or a struct's fields → the plain row."""
     if found is None:
         return None
     pairs = found.items() if isinstance(found, dict) else found
     by_name = table.by_name
-    row = {}
+    row: dict[str, Value] = {}
     for name, value in pairs:
         column = by_name.get(name)
         if column is not None:

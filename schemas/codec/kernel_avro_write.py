@@ -19,7 +19,7 @@ from schemas.codec.kernel_avro_values import (
     put_timestamp,
 )
 from schemas.codec.kernel_copy import copy
-from schemas.codec.kernel_text import is_decimal
+from schemas.codec.kernel_text import fits, is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)
 """What a field is. VIRTUAL: always NULL. LEFT: a value of it is for the format's own encoder."""
@@ -186,7 +186,10 @@ def _put_field(
     if what == DECIMAL:
         return int(put_decimal(out, at, data, place, length, first, second, limbs))
     if what == DECIMAL_TEXT:
-        return int(put_span(out, at, data, place, length)) if is_decimal(data, place, place + length) else -1
+        sound = is_decimal(data, place, place + length)
+        if sound and first:  # else the column's precision is not known
+            sound = fits(data, place, place + length, first, second)
+        return int(put_span(out, at, data, place, length)) if sound else -1
     if what == DOUBLE:
         return int(put_double(out, at, place))
     if what == FLOAT:

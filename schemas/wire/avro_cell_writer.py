@@ -219,7 +219,7 @@ class _Programs:
             return signed, column.type.bits, 0
         if kind is Kind.DECIMAL:
             if self._options.avro_decimal_handling_mode == "string":
-                return kernel.DECIMAL_TEXT, 0, 0
+                return kernel.DECIMAL_TEXT, column.length or 0, column.scale or 0
             assert column.length is not None
             assert column.scale is not None
             return kernel.DECIMAL, column.length, column.scale

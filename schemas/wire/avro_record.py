@@ -252,9 +252,7 @@ def _decimal_text(data: bytes) -> str:
 
 
 def _bit(column: Column, data: bytes) -> bytes:
-    length = column.length or 0
-    if len(data) != values.bit_size(length) or int.from_bytes(data, "big") >> length:
-        raise ValueError(f"0x{data[:16].hex()} is no BIT({length})")
+    values.check_bit(column.length or 0, data)
     return data
 
 
@@ -331,7 +329,7 @@ def _writer(column: Column, primitive: str) -> Write:
     if kind is Kind.INTEGER:
         return partial(_write_integer, column, primitive)
     if kind is Kind.DECIMAL:
-        return partial(_write_decimal, column, primitive)
+        return _decimal_writer(column, primitive)
     if kind is Kind.BIT:
         return lambda value: binary.write_bytes(_bit(column, _need_bytes(value)))
     return _WRITERS[kind]
@@ -345,13 +343,18 @@ def _write_integer(column: Column, primitive: str, text: str) -> bytes:
     return binary.write_long(number - _TWO_64 if number >> 63 == 1 else number)
 
 
-def _write_decimal(column: Column, primitive: str, text: str) -> bytes:
+def _decimal_writer(column: Column, primitive: str) -> Write:
     if primitive == "string":
-        values.check_decimal(text)
-        return binary.write_bytes(text.encode())
+        return partial(_write_checked, values.decimal_check(column.length, column.scale))
     assert column.length is not None
     assert column.scale is not None
-    return binary.write_decimal(values.unscaled_decimal(text, column.length, column.scale))
+    precision, scale = column.length, column.scale
+    return lambda text: binary.write_decimal(values.unscaled_decimal(text, precision, scale))
+
+
+def _write_checked(check: Callable[[str], object], text: str) -> bytes:
+    check(text)
+    return binary.write_bytes(text.encode())
 
 
 def _write_float(text: str) -> bytes:

@@ -5,6 +5,7 @@ Source: Confluent's AvroData (types.md §5); TiCDC writes the same attributes by
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from schemas.codec import avro_schema
 from schemas.codec.avro_schema import Field, Type
 from schemas.codec.json_exact import Number
 from schemas.errors import WireError
+from schemas.values import as_float32
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _CONNECT = {
@@ -94,6 +96,9 @@ def _text(value: Any) -> str:
 def _default(kind: str, default: Any) -> Any:
     if kind == "bytes":
         return _text(default).encode("latin-1", "replace")
+    if kind == "float":  # as the values of its fields are read: 3.14 is 3.140000104904175 there
+        with suppress(OverflowError):
+            return number(as_float32(float(default)))
     if kind in ("float", "double"):
         return number(float(default))
     if isinstance(default, int) and not isinstance(default, bool):

@@ -139,9 +139,10 @@ def _double(_to: Form, text: str, _event: RowChange) -> float:
 
 
 def _decimal(to: Form, text: str, event: RowChange) -> Any:
-    values.check_decimal(text)
     if to.connect == "string":
+        values.decimal_check(to.column.length, to.column.scale)(text)
         return text
+    values.check_decimal(text)
     if to.connect == "bytes":
         assert to.column.length is not None
         assert to.column.scale is not None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,10 +17,10 @@ from typing import Any
 from schemas import values
 from schemas.codec.json_exact import Number
 from schemas.errors import LossyError
-from schemas.options import Options
 from schemas.publish import debezium as publish
 from schemas.table import Column, Value
 from schemas.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
+from schemas.wire import debezium_defaults as defaults
 from schemas.wire.connect import DECIMAL
 from schemas.wire.debezium_reader import Dialect, Read, utf8_or_bytes
 
@@ -218,7 +217,8 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
 
 def ticdc(format_: str) -> Dialect:
     """How TiCDC writes columns, in JSON and in Avro."""
-    return Dialect(format_, column_of_field, reader, null_images, default_images)
+    images = defaults.avro_images if format_ == "debezium-avro" else defaults.default_images
+    return Dialect(format_, column_of_field, reader, defaults.null_images, images)
 
 
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
@@ -235,29 +235,6 @@ _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
     Kind.TIME: _time,
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _string),
 }
-
-
-def null_images(column: Column, default: Any) -> tuple[Any, ...]:
-    """JSON values that TiCDC writes for NULL in a column with this schema default (ticdc-wire.md §2.1)."""
-    images = [default]
-    if isinstance(default, Number):
-        with suppress(ValueError):  # no value can be equal to a default that is no number of the column's
-            images.append(Number(publish.compact(values.json_double(default))))
-        if column.type.bits == 64 and float(default) > 1 << 63:
-            images.append(Number("0"))  # TiCDC reads the text of a BIGINT UNSIGNED default as 0
-    elif isinstance(default, str):
-        raw = default.encode("utf-8", "surrogateescape")
-        images += [values.base64_text(raw), raw]
-    return tuple(images)
-
-
-def default_images(column: Column) -> tuple[Any, ...]:
-    """As `null_images`, where the default is known from a table definition."""
-    default = publish.field(replace(column, nullable=True), Options()).get("default")
-    images = null_images(column, Number(default) if type(default) in (int, float) else default)
-    if isinstance(column.default, bytes) and column.type.kind is Kind.BINARY:
-        images += (values.base64_text(column.default), column.default)
-    return images + ((Number("0"),) if column.type.bits == 64 and column.unsigned else ())
 
 
 # ---------------------------------------------------------------------------------- plain value → JSON text

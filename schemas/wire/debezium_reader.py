@@ -181,12 +181,15 @@ def _compile(
             readers[name] = None
             continue
         readers[name] = dialect.reader(column, fields.get(name)) if typed else _untyped
+        images: tuple[Any, ...] = ()
         if shape and name in shape.defaults:
-            ambiguous[name] = dialect.null_images(column, shape.defaults[name])
-        elif dialect.connector and shape:
-            continue  # a converter puts the schema's default in NULL's place, and the schema has none
-        elif version and column.nullable and column.has_default and column.default is not None:
-            ambiguous[name] = dialect.default_images(column)
+            images = dialect.null_images(column, shape.defaults[name])
+        # A converter puts the schema's default in NULL's place, and no other.
+        told = version is not None and not (dialect.connector and shape)
+        if told and column.nullable and column.has_default and column.default is not None:
+            images += dialect.default_images(column)
+        if images:
+            ambiguous[name] = images
     return _Layout(table, version.commit_ts if version else None, readers, ambiguous)
 
 

@@ -20,7 +20,7 @@ from schemas.options import Options
 from schemas.publish import debezium as publish
 from schemas.table import Column, Table, TableVersion
 from schemas.types import Kind
-from schemas.wire import debezium_fields as fields
+from schemas.wire import debezium_defaults as defaults
 from schemas.wire.base import Context, OneTable
 from schemas.wire.debezium import DebeziumDecoder
 from schemas.wire.framing import MAX_MESSAGE
@@ -143,11 +143,11 @@ class _Format:
         found: dict[str, tuple[bytes, ...]] = {}
         for column in self.columns:
             if column.nullable and column.has_default and column.default is not None:
-                found[column.name] = tuple(_contents(fields.default_images(column)))
+                found[column.name] = tuple(_contents(defaults.default_images(column)))
         for field in _fields(schema):
             name = field["field"]
             if "default" in field and name in self._slots:
-                images = fields.null_images(self.columns[self._slots[name]], field["default"])
+                images = defaults.null_images(self.columns[self._slots[name]], field["default"])
                 if field["optional"]:
                     found[name] = (*found.get(name, ()), *_contents(images))
         return found

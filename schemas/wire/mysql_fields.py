@@ -21,6 +21,7 @@ from schemas.options import Options
 from schemas.publish.debezium_mysql import temporal_name
 from schemas.table import Column, Value
 from schemas.types import BY_NAME, Kind
+from schemas.wire import debezium_defaults as defaults
 from schemas.wire import debezium_fields as fields
 from schemas.wire.debezium_reader import Dialect, Read, utf8_or_bytes
 from schemas.wire.mysql_columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
@@ -31,7 +32,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 def dialect(options: Options) -> Dialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
     return Dialect(
-        "debezium-mysql", column_of_field, partial(reader, options), fields.null_images, fields.default_images, fits
+        "debezium-mysql", column_of_field, partial(reader, options), defaults.null_images, defaults.default_images, fits
     )
 
 

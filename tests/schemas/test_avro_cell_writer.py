@@ -241,6 +241,18 @@ def test_values_that_do_not_fit_are_left(kind: Column, bad: Value) -> None:
     assert left([good, _change((kind,), {"c": bad}), good]) == [False, True, False]
 
 
+@pytest.mark.parametrize(("text", "fits"), [
+    ("999.99", True), ("-0.10", True), ("1.5", True), ("1.5000", True), ("1000.00", False), ("1.005", False),
+    ("1e2", False),
+])  # fmt: skip
+def test_decimals_as_text_fit_their_column(text: str, fits: bool) -> None:
+    """As a double may have rounded it beyond the column's precision (types.md §3)."""
+    row = _change((column("c", "decimal", length=5, scale=2),), {"c": text}, flags=["lossy_decimal:c"])
+    assert left([row], avro_decimal_handling_mode="string", on_lossy="flag") == [not fits]
+    unknown = _change((column("c", "decimal"),), {"c": text})
+    assert left([unknown], avro_decimal_handling_mode="string") == [text == "1e2"]
+
+
 def test_what_the_encoder_refuses_is_left() -> None:
     plain = _change((), {})
     no_key = replace(plain, table=Table(TableId("shop", "t"), (replace(ID, primary_key=False),)))

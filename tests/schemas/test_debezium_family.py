@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, RowChange, tso_physical_ms
 from schemas.options import Options
-from schemas.table import Table
+from schemas.table import Column, Table, Value
 from schemas.wire.base import Context, commit_ts_of
 from schemas.wire.debezium import DebeziumEncoder
 from schemas.wire.debezium_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
@@ -84,6 +84,62 @@ def test_a_rounded_decimal_is_not_written_as_if_it_were_exact() -> None:
     for name in ("debezium-avro", "debezium-mysql"):
         with pytest.raises(LossyError, match="as a double, rounded"):
             Pair(name).write(event)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        (column("v", "decimal", length=10, scale=6), "17.2333", "17.233300"),
+        (column("v", "decimal", length=38, scale=0), "12345678901234567890", "12345678901234567890"),
+        (column("v", "decimal", length=5, scale=2), "-0.5", "-0.50"),
+        (column("v", "float"), "3.14", "3.14"),
+        (column("v", "float"), "16777217", "1.6777216e+07"),
+        (column("v", "float", length=7, scale=4), "123.4567", "123.4567"),
+        (column("v", "double"), "2", "2"),
+        (column("v", "double"), "0.1", "0.1"),
+        (column("v", "int"), "-7", "-7"),
+        (column("v", "bigint", unsigned=True), "5", "5"),
+        (column("v", "year"), "2024", "2024"),
+        (column("v", "bit", length=1), b"\x01", b"\x01"),
+        (column("v", "bit", length=10), b"\x02\xaa", b"\x02\xaa"),
+        (column("v", "varchar", length=9), "é", "é"),
+        (column("v", "varbinary", length=9), b"\0\xff", b"\0\xff"),
+        (column("v", "enum", elements=("a", "b")), "b", "b"),
+        (column("v", "set", elements=("a", "b")), "a,b", "a,b"),
+        (column("v", "date"), "2024-02-29", "2024-02-29"),
+        (column("v", "datetime", scale=0), "2024-02-29 01:02:03", "2024-02-29 01:02:03"),
+        (column("v", "datetime", scale=6), "2024-02-29 01:02:03.000004", "2024-02-29 01:02:03.000004"),
+        (column("v", "timestamp", scale=0), "2024-02-29 01:02:03", "2024-02-29 01:02:03"),
+        (column("v", "time", scale=0), "-01:02:03", "-01:02:03"),
+    ],
+    ids=lambda v: f"{v.type.name}" if isinstance(v, Column) else None,
+)
+@pytest.mark.parametrize("decimal", ["precise", "string"])
+def test_null_may_stand_behind_a_default_of_any_type(decimal: str, kind: Column, default: Value, value: Value) -> None:
+    """The value is compared with what the payload has for the default: bytes, text, or a float32 widened."""
+    made = table(replace(kind, has_default=True, default=default))
+    options = {"avro_decimal_handling_mode": decimal, "avro_bigint_unsigned_handling_mode": "string"}
+    avro, json_ = Pair("debezium-avro", Tables(made), **options), Pair("debezium", Tables(made), on_lossy="flag")
+    assert avro.through(change(made, {"v": value})).flags == ["null_or_default:v"]
+    assert "null_or_default:v" in json_.through(change(made, {"v": value})).flags
+    assert avro.through(change(made, {"v": None})).flags == []
+    strict = table(replace(kind, nullable=False, has_default=True, default=default))
+    assert Pair("debezium-avro", Tables(strict), **options).through(change(strict, {"v": value})).flags == []
+    other = table(kind)
+    assert Pair("debezium-avro", Tables(other), **options).through(change(other, {"v": value})).flags == []
+
+
+def test_another_value_than_the_default_is_no_null() -> None:
+    for kind, default, value in (
+        ("decimal", "1.50", "1.51"),
+        ("float", "3.14", "3.15"),
+        ("float", "3.14", "3.1400003"),
+    ):
+        sizes = {"length": 5, "scale": 2} if kind == "decimal" else {}
+        made = table(column("v", kind, has_default=True, default=default, **sizes))
+        for mode in ("precise", "string"):
+            pair = Pair("debezium-avro", Tables(made), avro_decimal_handling_mode=mode)
+            assert pair.through(change(made, {"v": value})).flags == []
 
 
 # ---------------------------------------------------------------------------------- DDL

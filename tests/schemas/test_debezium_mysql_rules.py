@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from schemas.errors import WireError
 from schemas.event import DdlEvent, Message, RowChange, Watermark
 from schemas.options import Options
 from schemas.table import Index, Table
+from schemas.wire.connect import document
 from spark_jobs.codec import Side
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support import connector
@@ -58,6 +60,19 @@ def test_only_not_null_columns_have_their_defaults() -> None:
         assert again.flags == []
 
 
+@pytest.mark.parametrize(("kind", "default"), [("float", 3.14), ("float", 16777217), ("float", 1e39), ("double", 3.14)])
+def test_a_schemas_default_is_read_as_values_are(kind: str, default: float) -> None:
+    """NULL that a converter filled with it is found by comparing them: a float32 is widened."""
+    field = {"name": "v", "type": {"type": kind, "connect.default": default}, "default": default}
+    made = document(json.dumps({"type": "record", "name": "r", "fields": [field]}), "value")
+    [column_] = made.schema["fields"]
+    if default < 1e38:
+        written = struct.pack("<f" if kind == "float" else "<d", default)
+        assert made.read(written, 0, "value") == {"v": column_["default"]}
+    else:
+        assert column_["default"] == "1e+39"  # no value is equal to it
+
+
 def test_envelope_has_every_field_always() -> None:
     pair = Pair("debezium-mysql")
     message = pair.write(change(WIDE_TABLE, {"v": "a", "n": None}))
@@ -75,7 +90,7 @@ def test_envelope_has_every_field_always() -> None:
 @pytest.mark.parametrize("name", ["debezium-avro", "debezium-mysql"])
 def test_another_avro_reader_reads_the_same(name: str) -> None:
     """fastavro, with the schema that was registered, reads each row that was written."""
-    golden = Golden("debezium", "wide.ext.schema")
+    golden = Golden("open", "wide.default")
     registry = Registry()
     options = {"encoding_format": "avro", "avro_bigint_unsigned_handling_mode": "string", "on_lossy": "flag"}
     options |= {"bigint_unsigned_handling_mode": "precise", "decimal_handling_mode": "string"}

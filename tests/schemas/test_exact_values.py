@@ -294,6 +294,21 @@ def test_a_value_that_came_changed_does_not_look_exact(form: str, flag: str) -> 
 
 
 @pytest.mark.parametrize("form", EVERY)
+@pytest.mark.parametrize(("text", "fits"), [("999.99", True), ("1", True), ("1000", False), ("1.005", False)])
+def test_a_decimal_rounded_beyond_its_precision_is_refused(form: str, text: str, fits: bool) -> None:
+    """With --on-lossy flag too: no DECIMAL(5,2) has that text. A double holds it as the message did."""
+    made = table(column("v", "decimal", length=5, scale=2))
+    event = replace(change(made, {"v": text}, table_version=1), flags=["lossy_decimal:v"])
+    way = Passage(form, "UTC", Tables(made))
+    if fits or form.partition("/")[0] == "debezium" or form == "debezium-mysql/double":
+        assert way.send(event, ORIGIN, lossy=True)
+        return
+    with pytest.raises(WireError) as caught:
+        way.send(event, ORIGIN, lossy=True)
+    assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
+
+
+@pytest.mark.parametrize("form", EVERY)
 @pytest.mark.parametrize("text", ["1.856746317e-314", "1e+39", "0.1234567890123"])
 def test_what_is_no_float32_is_refused(form: str, text: str) -> None:
     made = table(column("v", "float"))

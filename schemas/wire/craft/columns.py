@@ -180,10 +180,7 @@ def _float(_column: Column, content: bytes) -> Value:
 
 def _decimal(column: Column, content: bytes) -> Value:
     text = content.decode()
-    if column.length is not None and column.scale is not None:
-        values.unscaled_decimal(text, column.length, column.scale)
-    else:
-        values.check_decimal(text)
+    values.decimal_check(column.length, column.scale)(text)
     return text
 
 
@@ -304,10 +301,7 @@ def damaged_float(text: str) -> bytes:
 
 def _w_decimal(column: Column, value: Value) -> bytes:
     text = _known_text(value)
-    if column.length is not None and column.scale is not None:
-        values.unscaled_decimal(text, column.length, column.scale)
-    else:
-        values.check_decimal(text)
+    values.decimal_check(column.length, column.scale)(text)
     return text.encode()
 
 

@@ -203,6 +203,8 @@ def writer(column: Column, style: Style, numbered: bool) -> Write:
         return partial(_w_enum if kind is Kind.ENUM else _w_set, column)
     if kind in NUMBERS:
         return _w_bit if kind is Kind.BIT else _w_year if kind is Kind.YEAR else _w_number
+    if kind is Kind.DECIMAL:
+        return partial(_w_checked, style, values.decimal_check(column.length, column.scale))
     return partial(_w_checked, style, _READERS[kind])
 
 
@@ -290,7 +292,7 @@ def _no_element(column: Column, text: str) -> str:
     return f"{text[:80]!r} is none of its elements"
 
 
-def _w_checked(style: Style, check: Read, value: Value, _flag: Flag) -> str:
+def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:
     text = _plain(value)
     check(text)
     return style.string(text)
