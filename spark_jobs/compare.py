@@ -21,7 +21,7 @@ from schemas.codec.bounded import Bounded
 from schemas.differences import Difference, differences
 from schemas.errors import WireError
 from schemas.event import DdlEvent, Message, RowChange
-from schemas.losses import LOSSES, Cell, Loss, explains
+from schemas.losses import LOSSES, Cell, Loss, Pair, explains, makes
 from schemas.names import sanitise_name
 from schemas.plain import plain_value
 from schemas.table import Table
@@ -31,7 +31,6 @@ from spark_jobs.learned import Learning
 from spark_jobs.summary import Used
 
 _BUCKETS = 64
-_NUMBERS = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.INTEGER)
 Incoming = Iterable[Message | tuple[WireError, Message]]
 Key = tuple[str, str, tuple[tuple[str, Any], ...]]
 
@@ -306,15 +305,16 @@ def _expected(found: Difference, first: RowChange, second: RowChange) -> str | N
     if found.where in ("op", "commit_ts", "key", "name", "table"):
         return _of_event(found, first, second)
     turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
-    for event, other, where in ((first, second, found.where), (second, first, turned.get(found.where, found.where))):
-        cell = found.cell
-        if cell is not None and event is second:
-            column = second.table.by_name.get(cell.column.name, cell.column)
-            row = (second.before if second.op == "d" else second.after) or {}
-            cell = Cell(column, row.get(column.name), second, first.table_version is not None)
+    column = found.cell.column if found.cell else None
+    there = second.table.by_name.get(column.name, column) if column else None
+    back = Cell(there, found.second, second, first.table_version is not None) if there else None
+    for where, cell, pair in (
+        (found.where, found.cell, Pair(column, found.first, found.second, first, second)),
+        (turned.get(found.where, found.where), back, Pair(there, found.second, found.first, second, first)),
+    ):
         for loss in LOSSES:
-            if loss.where == where and _is_of(loss, other) and explains(loss, cell) and _same_number(loss, found, cell):
-                return f"{other.format}: {loss.what}"
+            if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):
+                return f"{pair.back.format}: {loss.what}"
     return None
 
 
@@ -325,14 +325,15 @@ def _of_event(found: Difference, first: RowChange, second: RowChange) -> str | N
     if found.where == "commit_ts":
         unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
         return _SYNTHETIC if unplaced else None
-    if found.where == "op" and "d" in (first.op, second.op):
-        return None
     if found.where == "table" and sanitise_name(str(found.first)) == sanitise_name(str(found.second)):
         return "names: sanitised"
-    for other in (second, first):
+    for pair in (
+        Pair(None, found.first, found.second, first, second),
+        Pair(None, found.second, found.first, second, first),
+    ):
         for loss in LOSSES:
-            if loss.where == found.where and _is_of(loss, other) and not loss.kinds:
-                return f"{other.format}: {loss.what}"
+            if loss.where == found.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
+                return f"{pair.back.format}: {loss.what}"
     return None
 
 
@@ -340,25 +341,6 @@ def _is_of(loss: Loss, event: RowChange) -> bool:
     """Whether a format loses this, in any of its forms."""
     of = any(form.partition("/")[0] == event.format for form in loss.to)
     return of and not (loss.undefined and event.table_version is not None)
-
-
-def _same_number(loss: Loss, found: Difference, cell: Cell | None) -> bool:
-    """A rounded number is still about the same number: anything else is no known loss."""
-    if cell is None or found.where != "cell" or cell.column.type.kind not in _NUMBERS:
-        return True
-    try:
-        one, other = str(found.first), str(found.second)
-        if cell.column.type.kind is Kind.INTEGER:
-            return int(one) % (1 << 64) == int(other) % (1 << 64)
-        return (
-            float(one) == float(other)
-            or loss.flag == "float_damaged"
-            or (
-                cell.column.type.kind is Kind.FLOAT and values.as_float32(float(one)) == values.as_float32(float(other))
-            )
-        )
-    except (ValueError, OverflowError):
-        return found.first is None or found.second is None
 
 
 def _who(row: _Row) -> dict[str, Any]:

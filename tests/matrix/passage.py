@@ -12,7 +12,7 @@ from typing import Any
 from schemas.differences import Difference, differences
 from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
-from schemas.losses import LOSSES, Cell, applies, explains
+from schemas.losses import LOSSES, Cell, Pair, applies, explains, makes
 from schemas.options import Options
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Side, decode_one, transcode_one
@@ -117,11 +117,11 @@ class Passage:
                     continue
                 return
             if isinstance(seen, WireError):
-                self._explain(Difference("unread", None, event.op, str(seen)), set(sent.flags), tally)
+                self._explain(Difference("unread", None, event.op, str(seen)), sent, sent, tally)
                 return
             found = list(differences(sent, seen, self.defined, self.format))
             for one in found:
-                self._explain(one, {*sent.flags, *seen.flags}, tally)
+                self._explain(one, sent, seen, tally)
             tally.same += not found
             return
 
@@ -141,12 +141,14 @@ class Passage:
             for row in (event.before, event.after):
                 yield Cell(column, (row or {}).get(name), event, self.defined)
 
-    def _explain(self, found: Difference, flags: set[str], tally: Tally) -> None:
+    def _explain(self, found: Difference, sent: RowChange, seen: RowChange, tally: Tally) -> None:
         column = found.cell.column.name if found.cell else ""
+        flags = {*sent.flags, *seen.flags}
+        pair = Pair(found.cell.column if found.cell else None, found.first, found.second, sent, seen)
         for loss in LOSSES:
             told = not loss.flag or {loss.flag, f"{loss.flag}:{column}"} & flags
             about = loss.where == found.where and applies(loss, self.form, self.defined)
-            if told and about and explains(loss, found.cell):
+            if told and about and explains(loss, found.cell) and makes(loss, pair):
                 tally.used[loss.row, loss.what] += 1
                 return
         tally.unexplained.append(f"{found} {sorted(flags)}"[:400])

@@ -102,3 +102,79 @@ def test_rows_without_a_key_meet_by_their_values(capsys: pytest.CaptureFixture[s
     assert main([*argv, "--against", encoded(rows[::-1], "two.jsonl")]) == 0
     assert main([*argv, "--against", encoded(rows[1:], "two.jsonl")]) == 1
     assert "differences 1 (missing 1)" in capsys.readouterr().out
+
+
+COLUMNS = (
+    "c timestamp NULL, u bigint unsigned, d decimal(65,30), day date, s varchar(9), f float, y date, e enum('a','b')"
+)
+FAITHFUL = {
+    "id": "1", "c": "2020-05-05 00:00:00", "u": "18446744073709551615", "d": f"0.1{'0' * 28}1",
+    "day": "0000-00-00", "s": {"hex": "e9"}, "f": "1.5", "y": "0069-01-01", "e": "b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("format_", "changed"),
+    [
+        ("debezium", {"c": "2021-06-06 00:00:00"}), ("open", {"c": "2020-05-05 01:00:00"}), ("avro", {"c": None}),
+        ("debezium", {"u": None}), ("debezium", {"u": "1"}), ("debezium", {"d": None}),
+        ("debezium", {"d": f"0.2{'0' * 29}"}),
+        ("debezium", {"day": "2024-01-01"}), ("debezium", {"s": None}), ("debezium", {"s": "x"}),
+        ("craft", {"f": None}), ("craft", {"f": "2.5"}), ("debezium", {"y": "2070-01-01"}), ("open", {"e": "a"}),
+            ],
+)  # fmt: skip
+def test_a_loss_excuses_only_what_it_makes_of_a_value(
+    format_: str, changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a format is known to change is no licence for any other value in its place."""
+    code, report = _two_rows(row(after=FAITHFUL), row(format=format_, after={**FAITHFUL, **changed}), capsys)
+    assert (code, report["differences"]) == (1, {"value": 1})
+    assert [found["column"] for found in report["listed"]] == list(changed)
+    code, report = _two_rows(row(format=format_, after={**FAITHFUL, **changed}), row(after=FAITHFUL), capsys)
+    assert (code, report["differences"]) == (1, {"value": 1})
+
+
+@pytest.mark.parametrize(
+    ("format_", "changed"),
+    [
+        ("debezium", {"u": "-1"}), ("debezium", {"d": f"0.1{'0' * 29}"}), ("debezium", {"day": None}),
+        ("debezium", {"s": "\ufffd"}), ("debezium", {"day": "1970-01-01"}), ("debezium", {"y": "2069-01-01"}),
+    ],
+)  # fmt: skip
+def test_what_a_loss_makes_of_a_value_is_expected(
+    format_: str, changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, report = _two_rows(row(after=FAITHFUL), row(format=format_, after={**FAITHFUL, **changed}), capsys)
+    assert (code, report["differences"], report["with_expected_losses"]) == (0, {}, 1)
+    assert sum(report["expected_losses"].values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("format_", "one", "two", "kinds"),
+    [
+        ("open", {}, {"op": "u", "before": FAITHFUL}, {"op": 1, "before": 1}), ("open", {}, {"op": "u"}, {}),
+        ("avro", {}, {"after": {"id": "1"}}, {"value": 8}), ("open", {"op": "r"}, {"op": "u"}, {"op": 1}),
+        ("open", {"op": "u"}, {}, {}), ("avro", {"op": "r"}, {}, {}),
+        ("avro", {"op": "u", "before": FAITHFUL}, {"op": "u"}, {}),
+        ("open", {"op": "u", "before": FAITHFUL}, {"op": "u"}, {"before": 1}),
+        ("avro", {"op": "d", "before": FAITHFUL, "after": None}, {"op": "d", "before": {"id": "1"}, "after": None}, {}),
+    ],
+)  # fmt: skip
+def test_a_loss_of_an_event_is_of_that_event_only(
+    format_: str, one: dict[str, Any], two: dict[str, Any], kinds: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = {"after": FAITHFUL, **one}
+    code, report = _two_rows(row(**first), row(format=format_, **{"after": first["after"], **two}), capsys)
+    assert (code, report["differences"]) == (int(bool(kinds)), kinds)
+
+
+def _two_rows(
+    one: dict[str, Any], two: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, dict[str, Any]]:
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t (id int KEY, {COLUMNS})"}))
+    for name, line in (("one", one), ("two", two)):
+        Path(name).write_text(json.dumps(line) + "\n")
+    capsys.readouterr()
+    argv = ["verify", "--from", "plain", "--to", "plain", "--in", "one", "--against", "two", "--ddl", "ddl"]
+    code = main([*argv, "--format-out", "json"])
+    return code, json.loads(capsys.readouterr().out)
