@@ -136,7 +136,12 @@ def registry(p: argparse.ArgumentParser) -> None:
 
 def kafka(p: argparse.ArgumentParser) -> None:
     p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
-    p.add_argument("--kafka-config", type=Path, metavar="FILE", help="any client setting, name=value a line")
+    p.add_argument(
+        "--kafka-config",
+        type=Path,
+        metavar="FILE",
+        help="any client setting, name=value a line, as librdkafka or Java names it",
+    )
 
 
 def target(p: argparse.ArgumentParser) -> None:

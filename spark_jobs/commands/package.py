@@ -24,8 +24,9 @@ if __name__ == "__main__":
 _EXAMPLES = f"""\
 examples
   python -m spark_jobs package --dir dist
+  SPARK=org.apache.spark KAFKA=org.apache.kafka
   spark-submit --master spark://host:7077 --py-files dist/{ZIP} \\
-      --packages org.apache.spark:spark-avro_2.13:4.1.1,org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1 \\
+      --packages $SPARK:spark-avro_2.13:4.1.1,$SPARK:spark-sql-kafka-0-10_2.13:4.1.1,$KAFKA:kafka-clients:3.9.2 \\
       dist/{SCRIPT} transcode --spark --from avro --to debezium --registry http://registry:8081 \\
       --in kafka:shop_orders --out kafka:shop_orders_debezium --bootstrap-servers broker:9092
 
