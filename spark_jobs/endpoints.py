@@ -22,11 +22,15 @@ from spark_jobs.messages import MAX_LINE, LineWriter, message_line, part_of, rea
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
-    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset."""
+    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset.
+
+    read: the topic that a job reads, into which it writes nothing.
+    """
 
     servers: str | None = None
     config_file: Path | None = None
     from_offset: int = 0
+    read: str | None = None
 
     def settings(self) -> dict[str, str]:
         """For librdkafka, in this process."""
@@ -152,7 +156,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     if topic is not None:
         from spark_jobs.kafka import TopicWriter
 
-        return TopicWriter(None if rule else topic or None, kafka.settings())
+        return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
     _no_delta(place)
     if place == "-":
         return _MessageLines(sys.stdout)

@@ -187,17 +187,25 @@ def _message(record: Any) -> Message:
     return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
-class TopicWriter:
-    """Writes messages to a topic, idempotently and in order; a message keeps its partition (modulo the topic's)."""
+def into_itself(topic: str) -> str:
+    """Says that a rule for topics names the one that is read."""
+    return f"--topic: the rule gives {topic}, the topic that is read: the job would read what it wrote; name other ones"
 
-    def __init__(self, topic: str | None, settings: Mapping[str, str]) -> None:
+
+class TopicWriter:
+    """Writes messages to a topic, idempotently and in order; a message keeps its partition (modulo the topic's).
+
+    topic: None: each message has its own. read: a topic that none may have.
+    """
+
+    def __init__(self, topic: str | None, settings: Mapping[str, str], read: str | None = None) -> None:
         self._servers = settings["bootstrap.servers"]
         config: dict[str, Any] = {
             "enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **settings,
             "error_cb": _quiet, "log_level": 0,
         }  # fmt: skip
         self._producer = _client(Producer, config)
-        self._topic = topic
+        self._topic, self._read = topic, read
         self._partitions: dict[str, int] = {}
         self._failed: KafkaError | None = None
 
@@ -206,6 +214,8 @@ class TopicWriter:
         topic = self._topic or message.topic
         if topic is None:
             raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
+        if topic == self._read:
+            raise SetupError("USAGE", details=into_itself(topic))
         if topic not in self._partitions:
             self._partitions[topic] = self._count(topic)
         count, partition = self._partitions[topic], -1  # librdkafka's partitioner

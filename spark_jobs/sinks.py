@@ -46,6 +46,7 @@ class Topic:
         """The topic of all messages; None: each has its own."""
         self._settings, self._java, self._rule = kafka.settings(), kafka.java_settings(), rule
         self._taken: dict[str | None, int | None] = {}  # max.message.bytes of topics
+        self._read = kafka.read
 
     def counts(self) -> dict[str, int]:
         """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
@@ -86,10 +87,12 @@ class Topic:
     def save(self, rows: DataFrame) -> None:
         """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
         options = {f"kafka.{name}": value for name, value in (self._java | self._smaller_batches()).items()}
-        writer = rows.write.format("kafka").options(**options).option("includeHeaders", "true")
         if "topic" not in rows.columns:
-            writer = writer.option("topic", self.fixed)
-        writer.option("kafka.enable.idempotence", "true").save()
+            options["topic"] = str(self.fixed)
+        elif self._read is not None:
+            rows = rows.withColumn("topic", _other_than(self._read))
+        options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
+        rows.write.format("kafka").options(**options).save()
 
     def _smaller_batches(self) -> dict[str, str]:
         """Where a topic takes less at once than the producer sends: no batch of several messages is larger than that.
@@ -110,6 +113,15 @@ class Topic:
 
     def nothing(self, number: int) -> None:
         """What was sent stays sent."""
+
+
+def _other_than(read: str) -> Column:
+    """A row's topic; the topic that is read ends the job."""
+    from pyspark.sql import functions as F
+
+    from spark_jobs.kafka import into_itself
+
+    return F.when(F.col("topic") == read, F.raise_error(into_itself(read))).otherwise(F.col("topic"))
 
 
 class _Table:

@@ -27,6 +27,7 @@ _REFUSED = (
 )  # fmt: skip
 """Kafka's exceptions that come again however often something is tried."""
 _TOLD = re.compile(rf"(\w*(?:{'|'.join(_REFUSED)}))(?::\s*([^\n]+))?")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE: \w+)?(?:\n|$)")
 _LOST = re.compile(r"Some data may have been lost|failOnDataLoss")
 _WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)? .+? offset was changed[^\n]*)")
 
@@ -46,6 +47,12 @@ def data_lost(error: Exception) -> str | None:
     return (found[1] or found[2]).strip() if found else "not all offsets that were to be read are there"
 
 
+def raised(error: Exception) -> str | None:
+    """What a query of ours raised by itself (`raise_error`); None where it is another error."""
+    found = _RAISED.search(str(error))
+    return found[1].strip() if found else None
+
+
 def shortened(error: Exception) -> str:
     text = str(error).split("JVM stacktrace")[0].strip()
     return " ".join(text.split())[:600]
@@ -63,6 +70,8 @@ _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Inv
 def told(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
+    if (ours := raised(error)) is not None:
+        return SetupError("USAGE", details=ours)
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shortened(error)}")
     for words, why in _STOPPED.items():
@@ -75,4 +84,4 @@ def told(error: Exception) -> SetupError | None:
     return None
 
 
-__all__ = ["data_lost", "kafka_away", "refused", "shortened", "told", "worker_died"]
+__all__ = ["data_lost", "kafka_away", "raised", "refused", "shortened", "told", "worker_died"]

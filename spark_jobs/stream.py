@@ -33,7 +33,7 @@ from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
 from spark_jobs.micro_batch import Outcome, Runner, needs_delta
 from spark_jobs.progress import batch_line, tell_summary
-from spark_jobs.spark_errors import data_lost, kafka_away, refused, shortened, told, worker_died
+from spark_jobs.spark_errors import data_lost, kafka_away, raised, refused, shortened, told, worker_died
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
@@ -285,6 +285,8 @@ class _Running:
 
 def _for_good(error: Exception, topic: str) -> SetupError | None:
     """An error that comes again at each try; None for any other."""
+    if (ours := raised(error)) is not None:
+        return SetupError("USAGE", details=ours)
     if (which := data_lost(error)) is not None:
         details = (
             "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "

@@ -50,7 +50,7 @@ def dead_place(args: argparse.Namespace) -> str | None:
 
 def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
-    kafka, place = kafka_of(args), dead_place(args)
+    kafka, place = replace(kafka_of(args), read=topic_of(args.source)), dead_place(args)
     different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)

@@ -252,3 +252,22 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(
     assert told in capsys.readouterr().err
     assert not CHECKPOINT.exists() or commits() == []
     assert Path("file").read_text() == "something else"
+
+
+@pytest.mark.parametrize("more", [[], ["--spark"], ["stream"], ["stream", "--on-error", "fail"]])
+def test_a_topic_rule_that_names_the_topic_that_is_read(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """The job would read what it wrote, and a stream without end."""
+    changes = Changes(partitions=1)
+    rule = f"{kafka.topic_name()}_{{schema}}_{{table}}"
+    source = kafka.create_topic(rule.replace("{schema}", "shop").replace("{table}", "orders"))
+    send(kafka, source, changes.lot(10))
+    there = received(kafka, source)
+    words = ["transcode", "--from", "open", "--to", "craft", "--in", f"kafka:{source}", "--ddl", "ddl.jsonl",
+             "--time-zone", "UTC", "--out", "kafka:", "--topic", rule]  # fmt: skip
+    if more[:1] == ["stream"]:
+        more = ["--stream", "--checkpoint", "checkpoint", "--trigger", "200ms", *more[1:]]
+    assert main([*words, *more]) == 2
+    assert f"the rule gives {source}, the topic that is read" in capsys.readouterr().err
+    assert received(kafka, source) == there
