@@ -6,6 +6,7 @@ headers: what Spark's Kafka source yields.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.packed import map_messages
 from spark_jobs.plans import metric, without_skipped, without_unwritten
 from spark_jobs.settled import map_batches
+from spark_jobs.subjects import STRATEGIES, Strategy
 from spark_jobs.table_view import Missing, OnLossy, TableView
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
@@ -41,12 +43,19 @@ CHANGE_COLUMNS = (
     "source", "error",
 )  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
+File = str | os.PathLike[str]
 # What no change event is without, and the types that Spark's Python workers get it in.
 _NEEDED = {
     "kind": ("string",), "op": ("string",), "commit_ts": ("bigint", "int"), "db": ("string",), "table": ("string",),
     "before": ("map<", "struct<", "void"), "after": ("map<", "struct<", "void"),
 }  # fmt: skip
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
+# What these columns may be; anything else would become NULL, or another time.
+_TAKEN = {
+    "topic": ("string",), "partition": _INTEGERS, "offset": _INTEGERS, "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<",),
+}  # fmt: skip
 
 
 def decode(
@@ -54,8 +63,8 @@ def decode(
     *,
     format: str,
     registry: str | None = None,
-    schemas: Schemas | str | None = None,
-    ddl: str | TableSource | None = None,
+    schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
     history: str | None = None,
     table: str | None = None,
     time_zone: str = "UTC",
@@ -64,7 +73,7 @@ def decode(
     types: Literal["exact", "typed"] = "exact",
     time: Literal["text", "interval"] = "text",
     on_lossy: OnLossy | None = None,
-    claim_checks: str | None = None,
+    claim_checks: File | None = None,
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> DataFrame:
     """Messages → change events (spark_jobs.columns.CHANGES).
@@ -113,25 +122,26 @@ def transcode(
     from_format: str,
     to_format: str,
     registry: str | None = None,
-    schemas: Schemas | str | None = None,
+    schemas: Schemas | File | None = None,
     to_registry: str | None = None,
-    to_schemas: Schemas | str | None = None,
-    ddl: str | TableSource | None = None,
+    to_schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
     history: str | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
+    subject_strategy: Strategy = "topic",
     from_options: Mapping[str, Any] = _NO_OPTIONS,
-    claim_checks: str | None = None,
+    claim_checks: File | None = None,
 ) -> DataFrame:
     """Messages → messages of another format (spark_jobs.columns.MESSAGES), ready for Spark's Kafka sink.
 
     options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
-    the source's). claim_checks: as `decode`. A message that can't be decoded or written is itself with `error`: filter
-    on it, and send the rest to a dead letter topic. What the format has no form for is counted by the metric
-    `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
+    the source's). subject_strategy: names the subjects of what an Avro format registers. claim_checks: as `decode`. A
+    message that can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter
+    topic. What the format has no form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
-    _check_written(to_format, topic)
+    _check_written(to_format, topic, subject_strategy)
     read_schemas = _schemas(from_format, registry, schemas)
     given = to_registry is not None or to_schemas is not None
     write_schemas = _schemas(to_format, to_registry if given else registry, to_schemas if given else schemas)
@@ -143,7 +153,7 @@ def transcode(
         _claims(claim_checks),
     )
     check_any_order(read)
-    write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy)
     warm(read.format, write.format)
     batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
     return without_unwritten(map_messages(kafka_columns(messages), batches, TOLD_MESSAGES))
@@ -154,14 +164,15 @@ def encode(
     *,
     format: str,
     registry: str | None = None,
-    schemas: Schemas | str | None = None,
+    schemas: Schemas | File | None = None,
     from_registry: str | None = None,
-    from_schemas: Schemas | str | None = None,
-    ddl: str | TableSource | None = None,
+    from_schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
     history: str | None = None,
     time_zone: str = "UTC",
     options: Mapping[str, Any] = _NO_OPTIONS,
     topic: str | None = None,
+    subject_strategy: Strategy = "topic",
 ) -> DataFrame:
     """Change events, as `decode` gives them (rows as maps or structs) → messages (spark_jobs.columns.MESSAGES).
 
@@ -172,13 +183,18 @@ def encode(
     """
     from spark_jobs.encode_batches import EncodeBatches
 
-    _check_written(format, topic)
+    _check_written(format, topic, subject_strategy)
     events = _events(changes)
     write_schemas = _schemas(format, registry, schemas)
     given = from_registry is not None or from_schemas is not None
     read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
     read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
-    write = Side(format_named(format).name, write_schemas, Options.of({"time_zone": time_zone, **options}))
+    write = Side(
+        format_named(format).name,
+        write_schemas,
+        Options.of({"time_zone": time_zone, **options}),
+        strategy=subject_strategy,
+    )
     batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
     return without_unwritten(map_batches(events, batches, TOLD_MESSAGES))
 
@@ -186,7 +202,8 @@ def encode(
 def kafka_columns(messages: DataFrame) -> DataFrame:
     """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
 
-    SetupError USAGE without key and value.
+    A timestamp in bigint is Kafka's own: milliseconds. SetupError USAGE without key and value, and for a column of
+    another type than Kafka's.
     """
     from pyspark.sql import functions as F
 
@@ -197,13 +214,20 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     if have.get("key") != "binary" or have.get("value") != "binary":
         told = dict(messages.dtypes)
         raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
+    for name, kinds in _TAKEN.items():
+        if not have.get(name, "void").startswith((*kinds, "void")):
+            raise SetupError(
+                "USAGE", details=f"column {name}: Kafka's is {_TYPES.get(name, kinds[0])}, not {have[name]}"
+            )
     columns: list[Column] = []
     for name in KAFKA_COLUMNS:
         if name == "headers":
             if name in have:
                 columns.append(F.col(name).cast("array<struct<key:string,value:binary>>").alias(name))
         else:
-            found = (F.col(name) if name in have else F.lit(None)).cast(_TYPES.get(name, "binary"))
+            found = F.col(name) if name in have else F.lit(None)
+            found = F.timestamp_millis(found) if have.get(name) == "bigint" and name == "timestamp" else found
+            found = found.cast(_TYPES.get(name, "binary"))
             if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
                 found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
             columns.append(found.alias(name))
@@ -236,8 +260,10 @@ def _events(changes: DataFrame) -> DataFrame:
     return changes.select(*(F.col(name).alias(name) for name in have))
 
 
-def _check_written(format: str, topic: str | None) -> None:
-    """SetupError USAGE for a format that is not written, or a rule for topics that is none."""
+def _check_written(format: str, topic: str | None, strategy: str) -> None:
+    """SetupError USAGE for a format that is not written, a rule for topics that is none, or no subject strategy."""
+    if strategy not in STRATEGIES:
+        raise SetupError("USAGE", details=f"subject_strategy={strategy!r}: choose {' or '.join(STRATEGIES)}")
     if not format_named(format).writes:
         raise SetupError("USAGE", details=f"{format} is read, not written: choose another format to write")
     if topic is not None:
@@ -252,22 +278,28 @@ def table_id(text: str) -> TableId:
     return TableId(db, name)
 
 
-def _tables(ddl: str | TableSource | None, history: str | None) -> TableSource | None:
+def _tables(ddl: File | TableSource | None, history: str | None) -> TableSource | None:
     """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history."""
     if history is not None:
         if ddl is not None:
             raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
         return HistoryTables(history).check()
-    return Definitions.read(Path(ddl)) if isinstance(ddl, str) else ddl
+    if isinstance(ddl, str | os.PathLike):
+        return Definitions.read(Path(ddl))
+    if ddl is not None and not callable(getattr(ddl, "at", None)):
+        raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
+    return ddl
 
 
-def _claims(folder: str | None) -> ClaimFolder | None:
+def _claims(folder: File | None) -> ClaimFolder | None:
     return None if folder is None else ClaimFolder.of(Path(folder))
 
 
-def _schemas(format: str, registry: str | None, schemas: Schemas | str | None) -> Schemas:
-    if isinstance(schemas, str):
+def _schemas(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
+    if isinstance(schemas, str | os.PathLike):
         return FileSchemas.read(Path(schemas))
+    if schemas is not None and not callable(getattr(schemas, "by_id", None)):
+        raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
     if schemas is not None:
         return schemas
     known = format_named(format)

@@ -8,11 +8,12 @@ would be versions of one subject and refuse each other.
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Literal, get_args
 
 from schemas.ports import SchemaId, SchemaSource
 
 Strategy = Literal["topic", "record", "topic-record"]
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
 class ByRecord:

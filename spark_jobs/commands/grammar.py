@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from schemas.wire import FORMATS
+from spark_jobs.subjects import STRATEGIES
 
 READ = [*sorted(FORMATS), "auto"]
 WRITTEN = sorted(name for name, row in FORMATS.items() if row.writes)
@@ -150,6 +151,6 @@ def target(p: argparse.ArgumentParser) -> None:
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of the format written (default: --schemas)")
     p.add_argument("--to-options", "--options", type=Path, metavar="FILE", help="options of the format written (JSON)")
     p.add_argument(
-        "--subject-strategy", choices=("topic", "record", "topic-record"), default="topic",
+        "--subject-strategy", choices=STRATEGIES, default="topic",
         help="subjects of the schemas registered: by topic (as TiCDC), record name, or both",
     )  # fmt: skip
