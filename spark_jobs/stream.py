@@ -340,6 +340,7 @@ class _stopped_by_signal:
     def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
         self._stop, self._ended = stop, ended
         self._before: dict[int, Any] = {}
+        self._stops: list[threading.Thread] = []
 
     def __enter__(self) -> None:
         told_to_stop.clear()
@@ -349,9 +350,14 @@ class _stopped_by_signal:
 
     def _told(self, number: int, _frame: object) -> None:
         # In a thread: the main one is waiting for an answer on its connection to the JVM.
-        threading.Thread(target=self._stop, args=(number,), daemon=True).start()
+        stop = threading.Thread(target=self._stop, args=(number,), daemon=True)
+        self._stops.append(stop)
+        stop.start()
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         for number, before in self._before.items():
             signal.signal(number, before)
+        for stop in self._stops:
+            stop.join(_GRACE)
+        told_to_stop.clear()  # what this process does next may wait again

@@ -21,7 +21,8 @@ def newest_table(side: Side, id_: TableId) -> Table:
 
     found = versions_of(side.schemas, id_)
     if not found.values:
-        details = f"table {id_}: its columns are not known; give ddl= or a registry with its Avro value schema"
+        more = ", or a registry with its value schemas" if side.format == "avro" else ""
+        details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
         details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in found.unreadable)
         raise SetupError("USAGE", details=details)
     newest = found.values[-1].record

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,10 @@ if _OWN_OPTIONS:
     os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", class_archive.SHORT_LIVED)
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell starts what runs in its background so; processes that tests send a Ctrl-C to would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Files of few tests that take half a minute to two of CPU, the longest first.
 _LONG = (
     "tests/e2e/test_kills.py",
@@ -37,6 +43,7 @@ _LONG = (
     "tests/docs/test_commands.py",
     "tests/e2e/test_poison.py",
     "tests/e2e/test_secured_kafka.py",
+    "tests/e2e/test_stream_ends.py",
     "tests/spark_jobs/test_session.py",
     "tests/e2e/test_outages.py",
     "tests/service/history/test_broker.py",

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 
 from spark_jobs import sinks
 from spark_jobs.cli import main
+from spark_jobs.http_json import told_to_stop
 from tests.spark_jobs.registries import answer, golden_registry, serving
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
@@ -109,6 +110,7 @@ def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> No
                  "--patience", "600s",
                  "--table", "test.evo", "--out", "delta:rows", "--stream", "--checkpoint", "checkpoint"]  # fmt: skip
         assert run_while([*words, "--trigger", "200ms"], told) == 0
+        assert not told_to_stop.is_set(), "what this process does next could not wait"
     assert commits() == []
 
 
