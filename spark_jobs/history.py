@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from schemas import values
 from schemas.ddl.apply import apply
 from schemas.ddl.catalog import new_catalog
 from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode, mode_of
@@ -17,7 +18,12 @@ from schemas.ddl.statements import (
     ChangeColumn,
     CreateTable,
     DropTables,
+    ExchangePartition,
+    FlashbackDatabase,
     Name,
+    NoColumnEffect,
+    NoRowEffect,
+    RecoverTable,
     RenameColumn,
     RenameTables,
     RenameTo,
@@ -36,7 +42,9 @@ from spark_jobs.table_view import plain_default
 class Step:
     """What one statement did to the table. before, after: None where the table was not there.
 
-    renamed: old name → new. emptied: all rows went (TRUNCATE, or CREATE after a DROP; a DROP alone leaves the copy).
+    renamed: old name → new, other letters of the same name too. emptied: all rows went (TRUNCATE, or CREATE after a
+    DROP; a DROP alone leaves the copy, which RECOVER TABLE makes right again). unsure: what the statement is called,
+    where it took rows away or brought some back and nothing tells which.
     """
 
     commit_ts: int
@@ -44,6 +52,7 @@ class Step:
     after: Table | None
     renamed: dict[str, str] = field(default_factory=dict)
     emptied: bool = False
+    unsure: str = ""
 
 
 def statements_of(path: Path | None) -> list[DdlText]:
@@ -84,32 +93,73 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
     catalog, found = new_catalog(), list[Step]()
     id_, gone = first_name(ordered, id_), False
     for one in ordered:
-        before = catalog.table(id_)
+        before, statement = catalog.table(id_), None
         try:
             statement = parse(one.query, one.mode, one.db)
             if one.mode is SHOW and isinstance(statement, CreateTable):
                 catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
             catalog = apply(catalog, statement, one.db)
         except DdlError as error:
+            if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
+                found += [Step(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if gone else []
+                continue
             if id_.table.lower() not in one.query.lower():
                 continue  # another table's
             details = f"DDL at commit_ts {one.commit_ts}, {one.query[:200]!r}: {error.detail}"
             raise SetupError("USAGE", details=f"the history of {id_} can't be followed: {details}") from error
-        id_ = dict(table_renames(statement, one.db)).get(id_, id_)
+        id_ = next((new for old, new in table_renames(statement, one.db) if same_table(old, id_)), id_)
         after = catalog.table(id_)
-        truncated = isinstance(statement, TruncateTable) and _named(statement.table, one.db) == id_
-        again = before is None and after is not None and gone
+        truncated = isinstance(statement, TruncateTable) and same_table(_named(statement.table, one.db), id_)
+        back = isinstance(statement, RecoverTable | FlashbackDatabase)
+        again = before is None and after is not None and gone and not back
+        unsure = _unsure(statement, one, id_)
+        if back and before is None and after is not None and not (gone and _by_its_name(statement)):
+            unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
         gone = gone if after is None and before is None else after is None
         renamed: dict[str, str] = {}
-        if (
-            isinstance(statement, AlterTable)
-            and before is not None
-            and _named(statement.table, one.db) in (id_, before.id)
-        ):
-            renamed = _column_renames(statement, before)
-        if truncated or again or renamed or before != after:
-            found.append(Step(one.commit_ts, before, after, renamed, truncated or again))
+        if before is not None and after is not None:
+            renamed = _other_letters(before, after)
+            if isinstance(statement, AlterTable) and any(
+                same_table(_named(statement.table, one.db), i) for i in (id_, before.id)
+            ):
+                renamed |= _column_renames(statement, before)
+        if truncated or again or renamed or unsure or before != after:
+            found.append(Step(one.commit_ts, before, after, renamed, truncated or again, unsure))
     return found
+
+
+def same_table(one: TableId, other: TableId) -> bool:
+    """Whether two names are those of one table: TiDB takes them in any letters."""
+    return (one.db.lower(), one.table.lower()) == (other.db.lower(), other.table.lower())
+
+
+_OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION")
+
+
+def _unsure(statement: Statement, one: DdlText, id_: TableId) -> str:
+    """What a statement is called that took rows of the table away or brought some, and does not say which."""
+    if isinstance(statement, AlterTable):
+        ours = same_table(_named(statement.table, one.db), id_)
+        for clause in statement.clauses:
+            if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
+                return clause.what
+            if isinstance(clause, ExchangePartition) and (ours or same_table(_named(clause.table, one.db), id_)):
+                return "EXCHANGE PARTITION"
+    if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
+        query = one.query.lower()
+        if "cluster" in query or id_.table.lower() in query or id_.db.lower() in query:
+            return statement.what
+    return ""
+
+
+def _by_its_name(statement: Statement) -> bool:
+    return not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
+
+
+def _other_letters(before: Table, after: Table) -> dict[str, str]:
+    """Columns that are written in other letters now."""
+    now = {c.name.lower(): c.name for c in after.columns}
+    return {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
 
 
 def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
@@ -147,7 +197,7 @@ def _renames(ordered: Iterable[DdlText]) -> Iterator[tuple[int, TableId, TableId
 def first_name(ordered: Iterable[DdlText], id_: TableId) -> TableId:
     """What a table was called first, by any of its names."""
     for _, old, new in reversed(list(_renames(ordered))):
-        id_ = old if new == id_ else id_
+        id_ = old if same_table(new, id_) else id_
     return id_
 
 
@@ -156,7 +206,7 @@ def table_names(statements: Iterable[DdlText], id_: TableId) -> list[tuple[int, 
     ordered = sorted(statements, key=lambda s: s.commit_ts)
     name, found = first_name(ordered, id_), list[tuple[int, TableId]]()
     for commit_ts, old, new in _renames(ordered):
-        if old == name:
+        if same_table(old, name):
             found.append((commit_ts, name))
             name = new
     return [*found, ((1 << 63) - 1, name)]
@@ -188,23 +238,32 @@ def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | Non
 
 def came(step: Step, name: str) -> bool:
     """Whether the statement added the column to a table that was there."""
-    if step.before is None or step.after is None:
+    if step.before is None or step.after is None or name in step.renamed.values():
         return False
     there = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}
     return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
 
 
-def was_float(column: Column, steps: list[Step]) -> int | None:
-    """Up to which commit_ts a DOUBLE was a FLOAT; None where it never was."""
-    name = column.name
-    for step in reversed(steps if column.type.kind is Kind.DOUBLE else []):
-        old = next((old for old, new in step.renamed.items() if new == name), name)
-        if came(step, name) or step.before is None or step.emptied:
-            return None
-        if old in step.before.by_name and step.before.by_name[old].type.kind is Kind.FLOAT:
-            return step.commit_ts
-        name = old
-    return None
+def types_over_time(steps: list[Step], column: Column) -> list[tuple[int, Column, Column]]:
+    """[(until, before, after)…] oldest first: in rows with commit_ts ≤ until a value is one of the column `before`."""
+    name, found = column.name, list[tuple[int, Column, Column]]()
+    for step in reversed(steps):
+        if step.emptied or came(step, name):
+            break
+        if step.before is None or step.after is None:
+            continue  # it was dropped, and brought back
+        old = column_before(step, name)
+        if old is not None and name in step.after.by_name:
+            found.insert(0, (step.commit_ts, old, step.after.by_name[name]))
+            name = old.name
+    return found
+
+
+def column_before(step: Step, name: str) -> Column | None:
+    """What a column of the table after a statement was before it."""
+    if step.before is None:
+        return None
+    return step.before.by_name.get(next((old for old, new in step.renamed.items() if new == name), name))
 
 
 def filled(column: Column) -> tuple[bool, Any]:
@@ -225,8 +284,10 @@ def filled(column: Column) -> tuple[bool, Any]:
         digits = "." + "0" * (column.scale or 0) if column.scale else ""
         return True, _ZERO[kind] + (digits if kind in _WITH_DIGITS else "")
     if kind is Kind.BINARY:
-        return True, b""
-    return False, None
+        return True, b"\0" * (column.length or 1) if column.type.name == "binary" else b""
+    if kind is Kind.BIT and column.length:
+        return True, b"\0" * values.bit_size(column.length)
+    return (True, "null") if kind is Kind.JSON else (False, None)
 
 
 _WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)

@@ -4,13 +4,18 @@ The table's columns follow its history: a rename renames, a wider type widens, a
 with what TiDB shows in the rows that were there. How far that is stands in a table property. Deleted keys are kept
 with their commit_ts in a second table beside it, `PATH__tombstones`: an older change that comes late (TiCDC sends at
 least once) brings no row back. Both make a run that is repeated give the same table.
+
+Rows that were written before a column got another type become what TiDB made of them (`spark_jobs.conversions`), in the
+Delta table and in changes alike; where nobody can tell what that is, the job stops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from pyspark.sql import functions as F
 
@@ -21,7 +26,9 @@ from schemas.table import Column, Table, TableId
 from schemas.types import Kind
 from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
-from spark_jobs.history import Step, came, filled, names_over_time, was_float
+from spark_jobs.conversions import converted_text, converter
+from spark_jobs.history import Step, came, column_before, filled, names_over_time, types_over_time
+from spark_jobs.stones import Stones
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import NOT_TYPED, OnLossy
 from spark_jobs.table_view import READ as PYTHON
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _APPLIED, _TYPES, _RENAMED = "bridge.schema_ts", "bridge.types", "bridge.renamed"
+_NAME, _UNBURIED = "bridge.name", "bridge.unburied_ts"
 _BETWEEN = "_bridge_renamed_"
 _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 COMMIT_TS = "_commit_ts"
@@ -39,7 +47,7 @@ COMMIT_TS = "_commit_ts"
 @dataclass(frozen=True)
 class Target:
     """A Delta table that mirrors a table of TiDB. zone: of TIMESTAMP text; on_lossy: a value that its type can't hold
-    stops the job, or is NULL and counted.
+    stops the job, or is NULL and counted. names: the table's, by time (history.table_names).
     """
 
     spark: SparkSession
@@ -48,6 +56,7 @@ class Target:
     types: Types = EXACT
     zone: str = "UTC"
     on_lossy: OnLossy = "error"
+    names: Sequence[tuple[int, TableId]] = ()
 
     def merge(self, changes: DataFrame, table: Table, steps: list[Step], summary: Summary) -> int:
         """Applies row changes (spark_jobs.columns.CHANGES with maps, and `position`); how many keys it wrote.
@@ -59,16 +68,17 @@ class Target:
         if not keys:
             details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
             raise SetupError("USAGE", details=details)
-        if any(c.name == COMMIT_TS for c in table.columns):
+        if any(c.name.lower() == COMMIT_TS for c in table.columns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
         if self.on_lossy == "error":
             self._refuse_unfit(changes, table, steps)
+        emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
+        rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
+        self._refuse_unsure(rows, steps, emptied)
         if lake.exists(self.spark, self.path):
             self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
-        emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
-        rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
         summary.skipped.update({"before TRUNCATE": n} if (n := changes.count() - rows.count()) else {})
         missing = rows.where("commit_ts is null and op <> 'd'").count()
         if missing:
@@ -88,9 +98,28 @@ class Target:
     def follow(self, table: Table, steps: list[Step]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if lake.exists(self.spark, self.path):
+            self._refuse_unsure(None, steps, max((s.commit_ts for s in steps if s.emptied), default=-1))
             self._follow(table, steps)
 
     # ---- rows
+    def _refuse_unsure(self, rows: DataFrame | None, steps: list[Step], emptied: int) -> None:
+        """A statement after which nobody can tell which rows are there, and rows that are older."""
+        unsure = [step for step in steps if step.unsure and step.commit_ts > emptied]
+        if not unsure:
+            return
+        step, copies = unsure[-1], []
+        if lake.exists(self.spark, self.path) and int(self._properties().get(_APPLIED, 0)) < step.commit_ts:
+            there = self.spark.read.format("delta").load(lake.absolute(self.path))
+            copies.append(there.where(f"{COMMIT_TS} > {emptied}").select(F.col(COMMIT_TS).alias("commit_ts")))
+        if rows is not None:
+            copies.append(rows.where("op <> 'd'").select("commit_ts"))
+        if any(not one.where(f"commit_ts <= {step.commit_ts}").isEmpty() for one in copies):
+            details = (
+                f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
+                " brought back. Begin anew in another place, with changes that come after it and a copy of the table"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
     def _unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> DataFrame:
         """Rows with a value that its column's type can't hold: such a zero date has no Spark type but text."""
         kinds = self.types.kinds
@@ -125,14 +154,15 @@ class Target:
         if found is not None:
             details = (
                 f"column {found['bad']}: its value in the change at commit_ts {found['commit_ts']} is none of the type"
-                " that the column has now, and no later change of the row is here"
+                " that the column has now, or nobody can tell what TiDB made of it, and no later change of the row is"
+                " here"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _bad(self, column: Column, steps: list[Step]) -> Any:
-        """The column's name where its value (after) is no number of the column's type."""
-        text = self._text("after", column, steps)[0]
-        return F.when(F.expr(f"({text}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
+        """The column's name where its value (after) can't be made one of the column's type."""
+        text, _, received = self._text("after", column, steps)
+        return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
 
     def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""
@@ -144,8 +174,8 @@ class Target:
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]
-        numbers = [self._bad(c, steps) for c in shown if c.type.kind in _NUMBERS] if len(steps) > 1 else []
-        bad = F.coalesce(*numbers, F.lit(None).cast("string")).alias("bad")
+        changed = [c for c in shown if c.type.kind in _NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
+        bad = F.coalesce(*(self._bad(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
         written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
         none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
@@ -163,15 +193,15 @@ class Target:
 
     def _value(self, side: str, column: Column, steps: list[Step]) -> Any:
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
-        text, present = self._text(side, column, steps)
+        text, present, _ = self._text(side, column, steps)
         typed = self._convert(text, column)
         known, value = self._filled(column) if _was_added(column, steps) else (True, None)
         if not known or value is None:
             return typed
         return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
 
-    def _text(self, side: str, column: Column, steps: list[Step]) -> tuple[str, str]:
-        """SQL: a column's text in plain form, and whether the row has the column."""
+    def _text(self, side: str, column: Column, steps: list[Step]) -> tuple[str, str, str]:
+        """SQL: a column's text in plain form, whether the row has the column, and the text as it was received."""
         text = f"{side}[{_literal(column.name)}]"
         present = f"map_contains_key({side}, {_literal(column.name)})"
         for until, name in reversed(names_over_time(steps, column.name)):
@@ -179,10 +209,17 @@ class Target:
             there = "false" if name is None else f"map_contains_key({side}, {_literal(name)})"
             text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
             present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
-        if (single := was_float(column, steps)) is not None:  # TiDB's DOUBLE of 0.1 is then 0.10000000149011612
-            double = f"CAST(CAST(try_cast({text} AS float) AS double) AS string)"
-            text = f"CASE WHEN commit_ts <= {single} THEN {double} ELSE {text} END"
-        return text, present
+        received = text
+        for until, old, new in types_over_time(steps, column):
+            if converter(old, new) is not None:
+                text = f"CASE WHEN commit_ts <= {until} THEN {self._converted(text, old, new)} ELSE {text} END"
+        return text, present, received
+
+    def _converted(self, value: str, old: Column, new: Column) -> str:
+        """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: nobody can tell."""
+        name = f"bridge_{crc32(repr((old, new)).encode()):08x}"
+        self.spark.udf.register(name, converted_text(old, new), "string")
+        return f"{name}({value})"
 
     def _convert(self, text: str, column: Column) -> Any:
         """A text in plain form as the column's type; NULL for what a temporal type or a number's can't hold."""
@@ -220,18 +257,10 @@ class Target:
         count = newest.count()
         if not count:
             return 0
-        stones = lake.absolute(self.path).rstrip("/") + "__tombstones"
-        self._bury(newest.where("gone and known").select(*names, "commit_ts"), stones, names)
-        source = newest
-        if lake.exists(self.spark, stones):
-            buried = self.spark.read.format("delta").load(stones).withColumnRenamed("commit_ts", "buried")
-            same = [F.col(f"s.{n}").eqNullSafe(F.col(f"b.{n}")) for n in names]
-            condition = same[0]
-            for one in same[1:]:
-                condition = condition & one
-            late = ~F.col("s.gone") & (F.col("b.buried") > F.col("s.commit_ts"))
-            joined = source.alias("s").join(buried.alias("b"), condition, "left")
-            source = joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
+        stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
+        stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
+        self._refuse_unburied(newest, keys)
+        source = stones.without_late(newest)
         view = "bridge_merge_source"
         source.createOrReplaceTempView(view)
         on = " AND ".join(f"t.{quoted(c.name)} <=> s.{n}" for n, c in zip(names, keys, strict=True))
@@ -248,19 +277,21 @@ class Target:
         self.spark.catalog.dropTempView(view)
         return count
 
-    def _bury(self, gone: DataFrame, stones: str, names: list[str]) -> None:
-        if gone.isEmpty():
+    def _refuse_unburied(self, newest: DataFrame, keys: list[Column]) -> None:
+        """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
+        until = int(self._properties().get(_UNBURIED, -1))
+        if until < 0:
             return
-        if not lake.exists(self.spark, stones):
-            gone.write.format("delta").save(stones)
-            return
-        gone.createOrReplaceTempView("bridge_gone")
-        on = " AND ".join(f"t.{n} <=> s.{n}" for n in names)
-        self.spark.sql(
-            f"MERGE INTO {lake.at(stones)} t USING bridge_gone s ON {on} WHEN MATCHED AND s.commit_ts > t.commit_ts"
-            " THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        self.spark.catalog.dropTempView("bridge_gone")
+        there = self.spark.read.format("delta").load(lake.absolute(self.path)).alias("t")
+        same = [F.col(f"t.{quoted(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
+        late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
+        found = late.join(there, same, "left_anti").select("commit_ts").first()
+        if found is not None:
+            details = (
+                f"the change at commit_ts {found['commit_ts']} comes late, and the table has another key since: nobody"
+                " can tell whether its row was deleted. Merge the whole changelog into a new table"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     # ---- columns
     def _follow(self, table: Table, steps: list[Step]) -> None:
@@ -270,26 +301,57 @@ class Target:
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
+        self._refuse_other(properties, applied)
+        keys = [c for c in table.columns if c.handle_key]
+        stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
                 if step.emptied:
                     self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {commit_ts}")
+                    stones.forget(commit_ts)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._reach(step.after, step, drop=True)
+                if (unburied := stones.follow(step, self._of_keys(step))) is not None:
+                    self._remember(_UNBURIED, str(unburied))
             self._remember(_APPLIED, str(commit_ts))
         self._reach(table, None, drop=bool(steps))
+        if keys and (unburied := stones.fit()) is not None:
+            self._remember(_UNBURIED, str(unburied))
+        if self.names:
+            self._remember(_NAME, str(self.names[-1][1]))
+
+    def _of_keys(self, step: Step) -> dict[str, Any]:
+        """What becomes of the values of key columns that got another type: by their old names."""
+        found: dict[str, Any] = {}
+        for column in step.after.columns if step.after else ():
+            old = column_before(step, column.name)
+            if column.handle_key and old is not None and converter(old, column) is not None:
+                found[old.name] = self._convert(self._converted(quoted(old.name), old, column), column)
+        return found
+
+    def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
+        """Tables may have changed names since the last run: the rows that are there are those of one of them."""
+        told = properties.get(_NAME)
+        now = next((name for until, name in self.names if applied < until), None)
+        if told is None or now is None or told.lower() == str(now).lower():
+            return
+        details = (
+            f"{self.path} has the rows of what was {told} then; what is {self.names[-1][1]} now was {now}: another"
+            " table (RENAME TABLE), whose rows go to another place"
+        )
+        raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _rename(self, renamed: dict[str, str], name: str) -> None:
         """Old names → new ones, all at once. name: of the step."""
         have = self._columns()
-        if not set(renamed) & set(renamed.values()):
+        if not {old.lower() for old in renamed} & {new.lower() for new in renamed.values()}:
             for old, new in renamed.items():
                 if old in have and new not in have:
                     self._rename_column(old, new)
             return
-        # A swap or a chain goes by names that no other column has, so that a run that was cut off can go on.
+        # A swap, a chain or other letters go by names that no other column has: a run that was cut off can go on.
         if self._properties().get(_RENAMED) != name:
             for old, new in renamed.items():
                 if old in have:
@@ -305,6 +367,8 @@ class Target:
         columns = [f"{quoted(c.name)} {self._type(c)}{_comment(c)}" for c in table.columns if not c.virtual]
         properties = {**lake.PROPERTIES, _APPLIED: str(applied), "bridge.table": str(self.id)}
         properties[_TYPES] = self.types.types
+        if self.names:
+            properties[_NAME] = str(self.names[-1][1])
         told = ", ".join(f"'{k}' = {_literal(v)}" for k, v in properties.items())
         columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
         lake.clear_unborn(self.spark, self.path)
@@ -319,6 +383,8 @@ class Target:
             if column.name not in have:
                 added = f"{name} {wanted}{_comment(column)}"
                 self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({added})")
+            elif step is not None and self._changes(step, column, have[column.name]):
+                self._rewrite(step, column)
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
             known, value = self._filled(column)
@@ -340,8 +406,31 @@ class Target:
             where = f"{lake.at(self.path)} ALTER COLUMN {quoted(column.name)}"
             self.spark.sql(f"ALTER TABLE {where}{_comment(column)}")
 
+    def _changes(self, step: Step, column: Column, have: str) -> bool:
+        """Whether TiDB made other values of the column's, which is not done yet."""
+        old = column_before(step, column.name)
+        if old is None or converter(old, column) is None:
+            return False
+        return not (have == self._type(column) != self._type(old))
+
+    def _rewrite(self, step: Step, column: Column) -> None:
+        """The table anew, with what TiDB made of a column's values."""
+        old, name = column_before(step, column.name), quoted(column.name)
+        assert old is not None
+        frame = self.spark.read.format("delta").load(lake.absolute(self.path))
+        made = self._convert(self._converted(name, old, column), column)
+        if not frame.where(F.expr(f"{name} IS NOT NULL") & made.isNull()).isEmpty():
+            details = (
+                f"column {column.name} became {_sql_type(column)} at commit_ts {step.commit_ts}, and nobody can tell"
+                f" what TiDB made of all its values of {_sql_type(old)}. Merge a changelog that begins with a copy of"
+                " the table into a new place"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        writer = frame.withColumn(column.name, made).write.format("delta").mode("overwrite")
+        writer.option("overwriteSchema", "true").save(lake.absolute(self.path))
+
     def _retype(self, name: str, have: str, wanted: str) -> None:
-        """Widens in place where Delta can; else writes the table anew. A value that does not fit stops the job."""
+        """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""
         from pyspark.errors import PySparkException
 
         if have == "string" and wanted != "string":
@@ -352,10 +441,8 @@ class Target:
         except PySparkException:
             frame = self.spark.read.format("delta").load(lake.absolute(self.path))
         cast = frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})"))
-        bad = (
-            frame.where(f"{quoted(name)} IS NOT NULL AND try_cast({quoted(name)} AS {wanted}) IS NULL").limit(1).count()
-        )
-        if bad:
+        back = f"try_cast(try_cast({quoted(name)} AS {wanted}) AS {have})"
+        if not frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty():
             details = f"column {name}: its rows don't fit from {have} to {wanted}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
         writer = cast.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -376,6 +463,10 @@ class Target:
 def _was_added(column: Column, steps: list[Step]) -> bool:
     """Whether the column came by ALTER TABLE, so that older rows have none."""
     return any(name is None for _, name in names_over_time(steps, column.name))
+
+
+def _sql_type(column: Column) -> str:
+    return str(metadata_of(column, certain=True).get("tidb_type", column.type.name))
 
 
 def _comment(column: Column) -> str:

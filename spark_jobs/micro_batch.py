@@ -196,7 +196,7 @@ class Runner:
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-        target = Target(session, self._table, self._path, types, zone_of(work.read), on_lossy)
+        target = Target(session, self._table, self._path, types, zone_of(work.read), on_lossy, names)
         if changes is None:
             if known is not None:
                 target.follow(known, steps)
@@ -209,8 +209,8 @@ class Runner:
     def _keyed(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
         assert self._table is not None
-        ours = (F.col("db") == self._table.db) & (F.col("table") == self._table.table) & (F.col("kind") == "row")
-        row = changes.where(ours).select("key").first()
+        named = (F.lower("db") == self._table.db.lower()) & (F.lower("table") == self._table.table.lower())
+        row = changes.where(named & (F.col("kind") == "row")).select("key").first()
         keys = row["key"] if row else []
         return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
 
@@ -218,7 +218,7 @@ class Runner:
         """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
 
         def called(id_: TableId) -> Column:
-            return (F.col("db") == id_.db) & (F.col("table") == id_.table)
+            return (F.lower("db") == id_.db.lower()) & (F.lower("table") == id_.table.lower())
 
         ours = called(names[-1][1])
         for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names

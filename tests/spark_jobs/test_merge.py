@@ -149,12 +149,14 @@ def test_history_of_names() -> None:
 
 def test_what_added_columns_show_in_older_rows() -> None:
     text = "CREATE TABLE t (a int NOT NULL, b varchar(3) NOT NULL DEFAULT 'x', c datetime(2) NOT NULL, d json NOT NULL,"
-    text += " e timestamp DEFAULT CURRENT_TIMESTAMP, f decimal(5,2) NOT NULL, g enum('p','q') NOT NULL, h int)"
+    text += " e timestamp DEFAULT CURRENT_TIMESTAMP, f decimal(5,2) NOT NULL, g enum('p','q') NOT NULL, h int,"
+    text += " i bit(12) NOT NULL, j binary(3) NOT NULL, k varbinary(3) NOT NULL)"
     (step,) = steps_of([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
     assert step.after is not None
     assert {c.name: filled(c) for c in step.after.columns} == {
-        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (False, None),
+        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (True, "null"),
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
+        "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
     }  # fmt: skip
 
 
@@ -192,5 +194,5 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     assert main([*argv, "--ddl", "ddl", "--in", "m"]) == 0
     moment = datetime(2024, 1, 2, 3, 4, 5)
     assert rows(spark, "u") == [
-        {"id": 1, "v": "5", "f": 0.10000000149011612, "d": None}, {"id": 2, "v": "7", "f": 0.1, "d": moment}
+        {"id": 1, "v": 5, "f": 0.10000000149011612, "d": None}, {"id": 2, "v": 7, "f": 0.1, "d": moment}
     ]  # fmt: skip

@@ -1,0 +1,128 @@
+"""Deleted keys of a merged table, with the commit_ts of their deletes: the Delta table `PATH__tombstones`.
+
+An older change of such a key that comes late brings no row back. The columns are called as the key's, and follow them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from schemas.table import Column
+from spark_jobs import lake
+from spark_jobs.columns import quoted
+from spark_jobs.history import Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+_TS = "_commit_ts"
+
+
+@dataclass(frozen=True)
+class Stones:
+    """keys: the handle key's columns as they are now; types: of these in Spark. path: of the table that is merged."""
+
+    spark: SparkSession
+    path: str
+    keys: Sequence[Column]
+    types: Sequence[str]
+
+    @property
+    def place(self) -> str:
+        return lake.absolute(self.path).rstrip("/") + "__tombstones"
+
+    def bury(self, gone: DataFrame) -> None:
+        """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
+        if gone.isEmpty():
+            return
+        names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
+        named = gone.select(*names, F.col("commit_ts").alias(_TS))
+        if not lake.exists(self.spark, self.place):
+            named.write.format("delta").save(self.place)
+            return
+        named.createOrReplaceTempView("bridge_gone")
+        on = " AND ".join(f"t.{quoted(c.name)} <=> s.{quoted(c.name)}" for c in self.keys)
+        self.spark.sql(
+            f"MERGE INTO {lake.at(self.place)} t USING bridge_gone s ON {on} WHEN MATCHED AND s.{_TS} > t.{_TS}"
+            " THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        self.spark.catalog.dropTempView("bridge_gone")
+
+    def without_late(self, newest: DataFrame) -> DataFrame:
+        """Changes (k_0 …, commit_ts, gone) without those that are older than their key's delete."""
+        if not lake.exists(self.spark, self.place):
+            return newest
+        buried = self._read().alias("b")
+        condition = F.lit(True)
+        for n, column in enumerate(self.keys):
+            condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quoted(column.name)}"))
+        late = ~F.col("s.gone") & (F.col(f"b.{_TS}") > F.col("s.commit_ts"))
+        joined = newest.alias("s").join(buried, condition, "left")
+        return joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
+
+    # ---- the key as it changes
+    def forget(self, commit_ts: int) -> None:
+        """Of deletes up to here: the table was emptied then, and no older change is applied any more."""
+        if lake.exists(self.spark, self.place) and _TS in self._read().columns:
+            self.spark.sql(f"DELETE FROM {lake.at(self.place)} WHERE {_TS} <= {commit_ts}")
+
+    def follow(self, step: Step, made: Mapping[str, SparkColumn]) -> int | None:
+        """The key's columns under their new names and, by old names, with the values that `made` has for them.
+
+        Where one has none for a deleted key, all are forgotten: the newest commit_ts of them, else None.
+        """
+        if not (step.renamed or made) or not lake.exists(self.spark, self.place):
+            return None
+        frame = self._read()
+        made = {name: value for name, value in made.items() if name in frame.columns}
+        renamed = {name: step.renamed.get(name, name) for name in frame.columns}
+        # Where no old name is here, a run that was cut off has done it.
+        moved = set(renamed.values()) != set(frame.columns) and len(set(renamed.values())) == len(renamed)
+        if not moved and not made:
+            return None
+        lost = [F.col(quoted(name)).isNotNull() & value.isNull() for name, value in made.items()]
+        if lost and not frame.where(reduce(or_, lost)).isEmpty():
+            return self._forgotten(frame)
+        names = renamed if moved else {name: name for name in frame.columns}
+        self._replace(frame.select(*(made.get(old, F.col(quoted(old))).alias(new) for old, new in names.items())))
+        return None
+
+    def fit(self) -> int | None:
+        """Brings the columns to the key's types.
+
+        Where the key is another one, or deleted keys don't fit exactly, all are forgotten: the newest commit_ts of
+        them, else None.
+        """
+        if not lake.exists(self.spark, self.place):
+            return None
+        frame = self._read()
+        have, wanted = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
+        if have == {**wanted, _TS: "bigint"}:
+            return None
+        if have.keys() == {*wanted, _TS}:
+            made = {name: f"try_cast({quoted(name)} AS {kind})" for name, kind in wanted.items()}
+            lost = [f"NOT {quoted(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
+            if frame.where(" OR ".join(lost)).isEmpty():
+                self._replace(frame.select(*(F.expr(text).alias(name) for name, text in made.items()), _TS))
+                return None
+        return self._forgotten(frame)
+
+    def _forgotten(self, frame: DataFrame) -> int | None:
+        newest = frame.agg(F.max(_TS if _TS in frame.columns else "commit_ts")).collect()[0][0]
+        kinds = zip(self.keys, self.types, strict=True)
+        columns = [*(f"{quoted(column.name)} {kind}" for column, kind in kinds), f"{_TS} bigint"]
+        self._replace(self.spark.createDataFrame([], ", ".join(columns)))
+        return None if newest is None else int(newest)
+
+    def _read(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.place)
+
+    def _replace(self, frame: DataFrame) -> None:
+        frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.place)

@@ -1,0 +1,252 @@
+"""`merge` over DDL: one run over a whole changelog, and runs before and after each statement, make the same table or
+the same error: the rows that TiDB shows, or none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.ddl.lexer import TYPED
+from schemas.ddl.versions import DdlText
+from schemas.table import TableId
+from spark_jobs.cli import main
+from spark_jobs.history import steps_of
+from tests.spark_jobs.test_encode import found, row, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Ddl = list[tuple[int, str]]
+Changes = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _write_ddl(ddl: Ddl, name: str) -> str:
+    lines = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in ddl]
+    Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return name
+
+
+def merge(ddl: Ddl, changes: Changes, place: str, splits: tuple[int, ...], table: str = "d.t") -> int:
+    """The exit code of the run that failed, else of the last one; each takes DDL and changes up to a commit_ts."""
+    lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", _write_ddl(ddl, "ddl")]) == 0
+    messages, code, begun = found("m"), 0, 0
+    for until in (*splits, 1 << 60):
+        count = sum(int(line["commit_ts"]) < until for line in lines)
+        part, begun = messages[begun:count], count
+        told = _write_ddl([one for one in ddl if one[0] < until], "some")
+        argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{place}"]
+        code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl")])
+        if code:
+            break
+    return code
+
+
+def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
+    frame = spark.read.format("delta").load(str(Path(path).absolute())).drop("_commit_ts")
+    return sorted((r.asDict() for r in frame.collect()), key=repr)
+
+
+def both(ddl: Ddl, changes: Changes, split: int, check: Callable[[str, int], None], table: str = "d.t") -> None:
+    """In one run, and in two."""
+    for place, splits in (("fresh", ()), ("stepwise", (split,))):
+        check(place, merge(ddl, changes, place, splits, table))
+
+
+def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession) -> None:
+    """What TiDB makes of them; a name in other letters is the same column."""
+    kinds = {
+        "Name": "varchar(9)", "dt": "datetime", "dc": "decimal(10,2)", "n": "decimal(10,2)", "x": "double",
+        "v": "varchar(9)", "num": "varchar(9)", "day": "date", "bits": "bit(3)", "e": "enum('a','b')",
+        "w": "decimal(40,2)", "r": "int", "tm": "time(2)",
+    }  # fmt: skip
+    now = {
+        "NAME": "varchar(20)", "dt": "datetime(3)", "dc": "decimal(10,1)", "n": "int", "x": "int", "v": "varbinary(9)",
+        "num": "int", "day": "datetime", "bits": "bit(12)", "e": "enum('a','b','c')", "w": "decimal(40,3)",
+        "r": "decimal(5,1)", "tm": "time",
+    }  # fmt: skip
+    create = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    alter = ", ".join(f"MODIFY {name} {kind}" for name, kind in now.items())
+    ddl = [(1, f"CREATE TABLE t (id int primary key, {create})"), (40, f"ALTER TABLE t {alter}")]
+    before = {
+        "id": "1", "Name": "x", "dt": "2024-01-01 00:00:00", "dc": "-1.25", "n": "1.50", "x": "2.4", "v": "é",
+        "num": "7", "day": "2024-01-01", "bits": {"hex": "05"}, "e": "b", "w": "1.25", "r": "3", "tm": "00:00:01.50",
+    }  # fmt: skip
+    after = {
+        "id": "2", "NAME": "y", "dt": "2024-01-01 00:00:00.500", "dc": "1.0", "n": "3", "x": "4", "v": {"hex": "ff"},
+        "num": "8", "day": "2024-01-01 12:00:00", "bits": {"hex": "0fff"}, "e": "c", "w": "0.125", "r": "1.5",
+        "tm": "-00:00:01",
+    }  # fmt: skip
+    expected = [
+        {"id": 1, "NAME": "x", "dt": "2024-01-01 00:00:00.000", "dc": Decimal("-1.3"), "n": 2, "x": 2,
+         "v": "é".encode(), "num": 7, "day": "2024-01-01 00:00:00", "bits": b"\0\5", "e": "b", "w": "1.250",
+         "r": Decimal("3.0"), "tm": "00:00:02"},
+        {"id": 2, "NAME": "y", "dt": "2024-01-01 00:00:00.500", "dc": Decimal("1.0"), "n": 3, "x": 4, "v": b"\xff",
+         "num": 8, "day": "2024-01-01 12:00:00", "bits": b"\x0f\xff", "e": "c", "w": "0.125", "r": Decimal("1.5"),
+         "tm": "-00:00:01"},
+    ]  # fmt: skip
+
+    def check(place: str, code: int) -> None:
+        assert (place, code, rows(spark, place)) == (place, 0, expected)
+
+    both(ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30, check)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [("double", "decimal(5,1)", "1.25"), ("varchar(9)", "int", "x"), ("varbinary(9)", "varchar(9)", {"hex": "ff"})],
+)
+def test_values_of_which_nobody_knows_what_tidb_made_stop_the_job(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], old: str, new: str, value: Any
+) -> None:
+    """But not where a later change has the row."""
+    ddl = [(1, f"CREATE TABLE t (id int primary key, v {old})"), (40, f"ALTER TABLE t MODIFY v {new}")]
+    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": value}}]
+
+    def check(_place: str, code: int) -> None:
+        assert code == 2
+        err = capsys.readouterr().err
+        assert "STOPPED" in err
+        assert "column v" in err
+        assert "nobody can tell what TiDB made of" in err
+
+    both(ddl, changes, 30, check)
+    gone = {"commit_ts": 50, "op": "d", "before": {"id": "1", "v": None}, "after": None}
+    assert merge(ddl, [*changes, gone], "later", ()) == 0
+    assert rows(spark, "later") == []
+
+
+def test_deleted_keys_follow_the_key(spark: SparkSession) -> None:
+    """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
+    ddl = [
+        (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
+        (40, "ALTER TABLE t MODIFY a bigint unsigned, CHANGE b c datetime(3)"),
+    ]
+    old = [{"a": str(n), "b": "2024-01-01 00:00:00", "v": "1"} for n in (1, 2)]
+    new = {"a": "2", "c": "2024-01-01 00:00:00.000", "v": "1"}
+    changes: Changes = [
+        {"commit_ts": 10, "after": old[0], "key": ["a", "b"]}, {"commit_ts": 11, "after": old[1], "key": ["a", "b"]},
+        {"commit_ts": 20, "op": "d", "before": old[0], "after": None, "key": ["a", "b"]},
+        {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "c"]},
+    ]  # fmt: skip
+    assert merge(ddl, changes, "t", (30,)) == 0
+    assert rows(spark, "t") == []
+    late = found("m")[:1]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    assert main([*argv, "--in", written(late, "late.jsonl")]) == 0
+    assert rows(spark, "t") == []
+
+
+def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table made anew forgets them. Where only the key is another, a row that comes late stops the job."""
+    first = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "1"}},
+        {"commit_ts": 20, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
+    ]
+    create = (1, "CREATE TABLE t (id int not null, v int not null, primary key (id) nonclustered)")
+    anew = [create, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
+    assert merge(anew, [*first, {"commit_ts": 50, "after": {"id": "x"}}], "anew", (30,)) == 0
+    assert rows(spark, "anew") == [{"id": "x"}]
+    other = [create, (40, "ALTER TABLE t DROP PRIMARY KEY"), (41, "ALTER TABLE t ADD PRIMARY KEY (v)")]
+    assert merge(other, [*first, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}], "t", (30,)) == 0
+    assert rows(spark, "t") == [{"id": 7, "v": 8}]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    assert main([*argv, "--in", written(found("m")[:1], "late.jsonl")]) == 2
+    assert "comes late, and the table has another key since" in capsys.readouterr().err
+
+
+def test_names_in_other_letters(spark: SparkSession) -> None:
+    """TiDB takes databases, tables and columns in any letters; so does --table."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "TRUNCATE TABLE D.T"), (40, "RENAME TABLE T TO U"),
+        (45, "ALTER TABLE D.u RENAME COLUMN V TO w"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 30, "after": {"id": "2", "v": "2"}},
+        {"commit_ts": 50, "table": "U", "after": {"id": "3", "w": "3"}},
+    ]  # fmt: skip
+
+    def check(place: str, code: int) -> None:
+        assert (place, code, rows(spark, place)) == (place, 0, [{"id": 2, "w": 2}, {"id": 3, "w": 3}])
+
+    both(ddl, changes, 15, check, table="D.T")
+
+
+def test_statements_that_do_not_tell_which_rows_went(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
+    create = (1, f"CREATE TABLE t (id int primary key, v int) {parts}")
+    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
+    ddl = [create, (40, "ALTER TABLE t TRUNCATE PARTITION p0")]
+
+    def check(_place: str, code: int) -> None:
+        assert code == 2
+        assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
+
+    both(ddl, changes, 30, check)
+    later: Changes = [*changes, {"commit_ts": 60, "after": {"id": "2", "v": "2"}}]
+    assert merge([*ddl, (50, "TRUNCATE TABLE t")], later, "later", (30,)) == 0
+    assert rows(spark, "later") == [{"id": 2, "v": 2}]
+
+
+def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession) -> None:
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "DROP TABLE t"), (30, "RECOVER TABLE t"),
+        (40, "ALTER TABLE t MODIFY v bigint"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 50, "after": {"id": "2", "v": "2"}},
+    ]  # fmt: skip
+
+    def check(place: str, code: int) -> None:
+        assert (place, code, rows(spark, place)) == (place, 0, [{"id": 1, "v": 1}, {"id": 2, "v": 2}])
+
+    both(ddl, changes, 25, check)
+
+
+def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key)"), (2, "CREATE TABLE t_new (id int primary key)"),
+        (40, "RENAME TABLE t TO t_old, t_new TO t"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1"}}, {"commit_ts": 11, "table": "t_new", "after": {"id": "2"}},
+        {"commit_ts": 50, "after": {"id": "3"}},
+    ]  # fmt: skip
+    assert merge(ddl, changes, "fresh", ()) == 0
+    assert rows(spark, "fresh") == [{"id": 2}, {"id": 3}]
+    assert merge(ddl, changes, "stepwise", (30,)) == 2
+    assert "has the rows of what was d.t then" in capsys.readouterr().err
+
+
+def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "_COMMIT_TS": "1"}}]
+    assert merge([(1, "CREATE TABLE t (id int primary key, _COMMIT_TS int)")], changes, "t", ()) == 2
+    assert "has a column _commit_ts of its own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("query", "unsure"),
+    [
+        ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
+        ("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", "EXCHANGE PARTITION"),
+        ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", "FLASHBACK TO TIMESTAMP"),
+    ],
+)  # fmt: skip
+def test_what_takes_rows_away(query: str, unsure: str) -> None:
+    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
+    texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
+    steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
+    assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])]
