@@ -33,6 +33,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 _LONG = (
     "tests/e2e/test_kills.py",
     "tests/e2e/test_evolution.py",
+    "tests/spark_jobs/test_merge_history.py",
     "tests/spark_jobs/test_merge.py",
     "tests/e2e/test_streams.py",
     "tests/e2e/test_workers_killed.py",

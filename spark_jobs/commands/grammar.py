@@ -50,19 +50,25 @@ def command(commands: Any, name: str, text: str, examples: str, epilog: str = EP
     return made
 
 
-def job(p: argparse.ArgumentParser) -> None:
-    """What decode, encode and transcode share."""
+def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
+    """What decode, encode, transcode and merge share. merges: each key's newest change is applied to a Delta table."""
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
-    p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|delta:PATH", help="where the result goes (-)")
+    if merges:
+        p.add_argument("--out", required=True, metavar="delta:PATH", help="the Delta table")
+    else:
+        p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|delta:PATH", help="where the result goes (-)")
     p.add_argument(
         "--on-error", choices=("fail", "dead-letter", "drop"), default="dead-letter", help="a message that fails"
     )
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
-    p.add_argument("--dedupe", action="store_true", help="each change once: by db, table, key, commit_ts and op")
-    p.add_argument(
-        "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
-    )
-    p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
+    if merges:
+        p.set_defaults(dedupe=False, until_resolved=False, topic=None)
+    else:
+        p.add_argument("--dedupe", action="store_true", help="each change once: by db, table, key, commit_ts and op")
+        p.add_argument(
+            "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
+        )
+        p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
     reading(p)
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     spark(p)
@@ -105,6 +111,13 @@ def reading(p: argparse.ArgumentParser) -> None:
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
     kafka(p)
+
+
+def count(text: str) -> int:
+    """A number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number from 0 on is needed")
+    return int(text)
 
 
 def retrying(master: str) -> str:

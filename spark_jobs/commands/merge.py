@@ -33,14 +33,12 @@ def add(commands: Any) -> None:
     p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages")
     p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
     grammar.types(p)
-    grammar.job(p)
+    grammar.job(p, merges=True)
 
 
 def run(args: argparse.Namespace) -> int:
     if delta_of(args.out) is None:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
-    if args.until_resolved or args.dedupe:
-        raise SetupError("USAGE", details="merge takes each key's newest change: no --dedupe, no --until-resolved")
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
     work = Work(read, None, None, args.on_error, merge=True)

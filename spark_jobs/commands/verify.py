@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--format-out", choices=("text", "json"), default="text", help="form of the report (text)")
     grammar.lineage(p)
-    p.add_argument("--most", type=int, default=1000, metavar="N", help="differences listed at most (1000)")
+    p.add_argument("--most", type=grammar.count, default=1000, metavar="N", help="differences listed at most (1000)")
 
 
 def run(args: argparse.Namespace) -> int:

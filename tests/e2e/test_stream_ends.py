@@ -256,7 +256,7 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(
     assert Path("file").read_text() == "something else"
 
 
-@pytest.mark.parametrize("more", [[], ["--spark"], ["stream"], ["stream", "--on-error", "fail"]])
+@pytest.mark.parametrize("more", [[], ["--spark"], ["stream"]])
 def test_a_topic_rule_that_names_the_topic_that_is_read(
     kafka: Kafka, capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
