@@ -37,7 +37,7 @@ def converter(old: Column, new: Column) -> Callable[[Value], Value] | None:
     What is returned raises ValueError for a value that TiDB makes something unknown of.
     """
     convert = _CONVERT.get((old.type.kind, new.type.kind), _unknown)
-    if convert is _same or (convert in _BY_FORM and _wider(old, new)):
+    if convert is _same or (old.type.kind is new.type.kind and convert in _BY_FORM and _wider(old, new)):
         return None
     return partial(_converted, convert, old, new)
 

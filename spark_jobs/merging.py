@@ -75,8 +75,9 @@ class Target:
         emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
         self._refuse_unsure(rows, steps, emptied)
+        unburied = -1
         if lake.exists(self.spark, self.path):
-            self._follow(table, steps)
+            unburied = self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
         summary.skipped.update({"before TRUNCATE": n} if (n := changes.count() - rows.count()) else {})
@@ -91,7 +92,7 @@ class Target:
         try:
             if len(steps) > 1:
                 self._refuse_bad(newest)
-            return self._apply(newest.drop("bad"), table, keys)
+            return self._apply(newest.drop("bad"), table, keys, unburied)
         finally:
             newest.unpersist()
 
@@ -251,7 +252,7 @@ class Target:
             return f"CAST({_literal(text)} AS {self._type(column)})"
         return _constant(column, value)
 
-    def _apply(self, newest: DataFrame, table: Table, keys: list[Column]) -> int:
+    def _apply(self, newest: DataFrame, table: Table, keys: list[Column], unburied: int) -> int:
         shown = [c for c in table.columns if not c.virtual]
         names = [f"k_{n}" for n in range(len(keys))]
         count = newest.count()
@@ -259,7 +260,7 @@ class Target:
             return 0
         stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
         stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
-        self._refuse_unburied(newest, keys)
+        self._refuse_unburied(newest, keys, unburied)
         source = stones.without_late(newest)
         view = "bridge_merge_source"
         source.createOrReplaceTempView(view)
@@ -277,9 +278,8 @@ class Target:
         self.spark.catalog.dropTempView(view)
         return count
 
-    def _refuse_unburied(self, newest: DataFrame, keys: list[Column]) -> None:
+    def _refuse_unburied(self, newest: DataFrame, keys: list[Column], until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
-        until = int(self._properties().get(_UNBURIED, -1))
         if until < 0:
             return
         there = self.spark.read.format("delta").load(lake.absolute(self.path)).alias("t")
@@ -294,8 +294,11 @@ class Target:
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
     # ---- columns
-    def _follow(self, table: Table, steps: list[Step]) -> None:
-        """Brings the columns of the Delta table, which is there, to where the table's are."""
+    def _follow(self, table: Table, steps: list[Step]) -> int:
+        """Brings the columns of the Delta table, which is there, to where the table's are.
+
+        Deletes up to this commit_ts are not kept by key any more; -1: all are.
+        """
         properties = self._properties()
         applied, types = int(properties.get(_APPLIED, 0)), properties.get(_TYPES, "exact")
         if types != self.types.types:
@@ -304,6 +307,7 @@ class Target:
         self._refuse_other(properties, applied)
         keys = [c for c in table.columns if c.handle_key]
         stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
+        forgotten = [int(properties.get(_UNBURIED, -1))]
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -313,21 +317,26 @@ class Target:
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._reach(step.after, step, drop=True)
-                if (unburied := stones.follow(step, self._of_keys(step))) is not None:
-                    self._remember(_UNBURIED, str(unburied))
+                forgotten.append(self._forgotten(stones.follow(step, self._of_keys(step))))
             self._remember(_APPLIED, str(commit_ts))
         self._reach(table, None, drop=bool(steps))
-        if keys and (unburied := stones.fit()) is not None:
-            self._remember(_UNBURIED, str(unburied))
-        if self.names:
+        forgotten.append(self._forgotten(stones.fit() if keys else None))
+        if self.names and properties.get(_NAME) != str(self.names[-1][1]):
             self._remember(_NAME, str(self.names[-1][1]))
+        return max(forgotten)
+
+    def _forgotten(self, commit_ts: int | None) -> int:
+        if commit_ts is None:
+            return -1
+        self._remember(_UNBURIED, str(commit_ts))
+        return commit_ts
 
     def _of_keys(self, step: Step) -> dict[str, Any]:
         """What becomes of the values of key columns that got another type: by their old names."""
         found: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
-            if column.handle_key and old is not None and converter(old, column) is not None:
+            if column.handle_key and old is not None and self._other(old, column):
                 found[old.name] = self._convert(self._converted(quoted(old.name), old, column), column)
         return found
 
@@ -378,13 +387,15 @@ class Target:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
         lake.allow_ntz(self.spark, self.path, [self._type(c) for c in table.columns], list(have.values()))
-        for column in (c for c in table.columns if not c.virtual):
+        columns = [c for c in table.columns if not c.virtual]
+        changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
+        if step is not None and changed:
+            self._rewrite(step, changed)
+        for column in (c for c in columns if c not in changed):
             wanted, name = self._type(column), quoted(column.name)
             if column.name not in have:
                 added = f"{name} {wanted}{_comment(column)}"
                 self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({added})")
-            elif step is not None and self._changes(step, column, have[column.name]):
-                self._rewrite(step, column)
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
             known, value = self._filled(column)
@@ -393,41 +404,55 @@ class Target:
                     f"UPDATE {lake.at(self.path)} SET {name} = {self._constant(column, value)}"
                     f" WHERE {COMMIT_TS} <= {step.commit_ts}"
                 )
-            self._tell_type(column)
-        shown = {c.name for c in table.columns if not c.virtual} | {COMMIT_TS}
+        self._tell_types(columns)
+        shown = {c.name for c in columns} | {COMMIT_TS}
         for name in set(have) - shown if drop else ():
             self.spark.sql(f"ALTER TABLE {lake.at(self.path)} DROP COLUMN {quoted(name)}")
 
-    def _tell_type(self, column: Column) -> None:
-        """The column's comment is its TiDB type, as that is now."""
+    def _tell_types(self, columns: list[Column]) -> None:
+        """A column's comment is its TiDB type, as that is now."""
         fields = self.spark.read.format("delta").load(lake.absolute(self.path)).schema.fields
-        now = next((f.metadata.get("comment", "") for f in fields if f.name == column.name), "")
-        if _comment(column) and _comment(column) != f" COMMENT {_literal(now)}":
-            where = f"{lake.at(self.path)} ALTER COLUMN {quoted(column.name)}"
-            self.spark.sql(f"ALTER TABLE {where}{_comment(column)}")
+        now = {field.name: field.metadata.get("comment", "") for field in fields}
+        for column in columns:
+            if _comment(column) and _comment(column) != f" COMMENT {_literal(now.get(column.name, ''))}":
+                where = f"{lake.at(self.path)} ALTER COLUMN {quoted(column.name)}"
+                self.spark.sql(f"ALTER TABLE {where}{_comment(column)}")
 
     def _changes(self, step: Step, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
         old = column_before(step, column.name)
-        if old is None or converter(old, column) is None:
+        if old is None or not self._other(old, column):
             return False
         return not (have == self._type(column) != self._type(old))
 
-    def _rewrite(self, step: Step, column: Column) -> None:
-        """The table anew, with what TiDB made of a column's values."""
-        old, name = column_before(step, column.name), quoted(column.name)
-        assert old is not None
+    def _other(self, old: Column, new: Column) -> bool:
+        """Whether a column of the Delta table has other values after a change of type."""
+        if converter(old, new) is None:
+            return False
+        typed = old.type.kind is new.type.kind and new.type.kind in self.types.kinds
+        return not (typed and (new.scale or 0) >= (old.scale or 0))  # Spark's types have all digits
+
+    def _rewrite(self, step: Step, columns: list[Column]) -> None:
+        """The table anew, with what TiDB made of these columns' values."""
         frame = self.spark.read.format("delta").load(lake.absolute(self.path))
-        made = self._convert(self._converted(name, old, column), column)
-        if not frame.where(F.expr(f"{name} IS NOT NULL") & made.isNull()).isEmpty():
+        made, lost = dict[str, Any](), []
+        for column in columns:
+            old, name = column_before(step, column.name), quoted(column.name)
+            assert old is not None
+            value = self._convert(self._converted(name, old, column), column)
+            lost.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
+            made[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
+        found = (
+            frame.select(F.coalesce(*lost, F.lit(None).cast("string")).alias("lost")).where("lost IS NOT NULL").first()
+        )
+        if found is not None:
             details = (
-                f"column {column.name} became {_sql_type(column)} at commit_ts {step.commit_ts}, and nobody can tell"
-                f" what TiDB made of all its values of {_sql_type(old)}. Merge a changelog that begins with a copy of"
-                " the table into a new place"
+                f"column {found['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
+                " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        writer = frame.withColumn(column.name, made).write.format("delta").mode("overwrite")
-        writer.option("overwriteSchema", "true").save(lake.absolute(self.path))
+        rows = frame.select(*(made.get(name, F.col(quoted(name))) for name in frame.columns))
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(lake.absolute(self.path))
 
     def _retype(self, name: str, have: str, wanted: str) -> None:
         """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""

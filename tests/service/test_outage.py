@@ -167,7 +167,7 @@ def test_an_outage_that_lasts(server: Postgres) -> None:
     with running_service(server.database(), store_wait_seconds=SHORT) as url:
         client = Client(url)
         for ask in requests(client)[1:4]:
-            assert ask().status == 200
+            assert recovered(ask).status == 200
         server.down()
         try:
             check_timed_out(client)

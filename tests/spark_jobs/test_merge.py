@@ -171,15 +171,17 @@ def test_ddl_files(tmp_path: Path) -> None:
 def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """A text that is a number by the time of the ALTER, FLOAT to DOUBLE, the first DATETIME of a typed table."""
     texts = [
-        (1, "CREATE TABLE t (id int primary key, v varchar(9), f float)"), (40, "ALTER TABLE t MODIFY v int"),
+        (1, "CREATE TABLE t (id int primary key, v varchar(9), f float, ts timestamp NULL)"),
+        (35, "ALTER TABLE t MODIFY ts timestamp(3) NULL"), (40, "ALTER TABLE t MODIFY v int"),
         (50, "ALTER TABLE t MODIFY f double"), (60, "ALTER TABLE t ADD COLUMN d datetime"),
     ]  # fmt: skip
     Path("ddl").write_text(
         "".join(json.dumps({"commit_ts": ts, "db": "d", "query": text, "typed": True}) + "\n" for ts, text in texts)
     )
     changes = [
-        (10, {"id": "1", "v": "x", "f": "0.1"}), (20, {"id": "1", "v": "5", "f": "0.1"}),
-        (70, {"id": "2", "v": "7", "f": "0.1", "d": "2024-01-02 03:04:05"}),
+        (10, {"id": "1", "v": "x", "f": "0.1", "ts": None}),
+        (20, {"id": "1", "v": "5", "f": "0.1", "ts": "2024-01-01 00:00:00"}),
+        (70, {"id": "2", "v": "7", "f": "0.1", "ts": None, "d": "2024-01-02 03:04:05"}),
     ]  # fmt: skip
     lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -193,6 +195,8 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     assert main([*argv, "--ddl", "older", "--in", written(found("m")[1:2], "early.jsonl")]) == 0
     assert main([*argv, "--ddl", "ddl", "--in", "m"]) == 0
     moment = datetime(2024, 1, 2, 3, 4, 5)
-    assert rows(spark, "u") == [
+    merged = rows(spark, "u")
+    assert [stamp and stamp.timestamp() for stamp in (one.pop("ts") for one in merged)] == [1704067200.0, None]
+    assert merged == [
         {"id": 1, "v": 5, "f": 0.10000000149011612, "d": None}, {"id": 2, "v": 7, "f": 0.1, "d": moment}
     ]  # fmt: skip
