@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,10 @@ from schemas.ddl.statements import (
     DropTables,
     ExchangePartition,
     FlashbackDatabase,
-    Name,
     NoColumnEffect,
     NoRowEffect,
     RecoverTable,
     RenameColumn,
-    RenameTables,
-    RenameTo,
     Statement,
     TruncateTable,
 )
@@ -35,6 +32,7 @@ from schemas.errors import DdlError, SetupError
 from schemas.event import DdlEvent
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
+from spark_jobs.history_names import folded, line_of, named
 from spark_jobs.table_view import plain_default
 
 
@@ -87,13 +85,15 @@ def of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
 def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
     """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
 
-    id_: the table's name at any time. SetupError USAGE says which statement can't be read.
+    id_: the table's name at any time (spark_jobs.history_names). SetupError USAGE says which statement can't be read.
     """
-    ordered = sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
-    catalog, found = new_catalog(), list[Step]()
-    id_, gone = first_name(ordered, id_), False
-    for one in ordered:
-        before, statement = catalog.table(id_), None
+    ordered = in_order(statements)
+    catalog, found, gone = new_catalog(), list[Step](), False
+    line = line_of(ordered, id_)
+    for number, one in enumerate(ordered):
+        old, new = line.name_before(number), line.name_after(number)
+        id_ = new or old or id_
+        before, statement = catalog.table(old) if old else None, None
         try:
             statement = parse(one.query, one.mode, one.db)
             if one.mode is SHOW and isinstance(statement, CreateTable):
@@ -107,9 +107,10 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
                 continue  # another table's
             details = f"DDL at commit_ts {one.commit_ts}, {one.query[:200]!r}: {error.detail}"
             raise SetupError("USAGE", details=f"the history of {id_} can't be followed: {details}") from error
-        id_ = next((new for old, new in table_renames(statement, one.db) if same_table(old, id_)), id_)
-        after = catalog.table(id_)
-        truncated = isinstance(statement, TruncateTable) and same_table(_named(statement.table, one.db), id_)
+        if new is None:
+            continue  # the name is another table's yet
+        after = catalog.table(new)
+        truncated = isinstance(statement, TruncateTable) and same_table(named(statement.table, one.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
         again = before is None and after is not None and gone and not back
         unsure = _unsure(statement, one, id_)
@@ -120,7 +121,7 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
         if before is not None and after is not None:
             renamed = _other_letters(before, after)
             if isinstance(statement, AlterTable) and any(
-                same_table(_named(statement.table, one.db), i) for i in (id_, before.id)
+                same_table(named(statement.table, one.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before)
         if truncated or again or renamed or unsure or before != after:
@@ -128,22 +129,27 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
     return found
 
 
+def in_order(statements: Iterable[DdlText]) -> list[DdlText]:
+    """Each statement once, by commit_ts."""
+    return sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
+
+
 def same_table(one: TableId, other: TableId) -> bool:
     """Whether two names are those of one table: TiDB takes them in any letters."""
-    return (one.db.lower(), one.table.lower()) == (other.db.lower(), other.table.lower())
+    return folded(one) == folded(other)
 
 
-_OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION")
+_OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 
 
 def _unsure(statement: Statement, one: DdlText, id_: TableId) -> str:
     """What a statement is called that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
-        ours = same_table(_named(statement.table, one.db), id_)
+        ours = same_table(named(statement.table, one.db), id_)
         for clause in statement.clauses:
             if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
                 return clause.what
-            if isinstance(clause, ExchangePartition) and (ours or same_table(_named(clause.table, one.db), id_)):
+            if isinstance(clause, ExchangePartition) and (ours or same_table(named(clause.table, one.db), id_)):
                 return "EXCHANGE PARTITION"
     if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
         query = one.query.lower()
@@ -172,48 +178,6 @@ def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
         elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
             found[own.get(clause.old.lower(), clause.old)] = clause.column.name
     return found
-
-
-def table_renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
-    """(old, new) of the tables that a statement gives another name."""
-    if isinstance(statement, RenameTables):
-        return [(_named(old, db), _named(new, db)) for old, new in statement.pairs]
-    if isinstance(statement, AlterTable):
-        old = _named(statement.table, db)
-        return [(old, _named(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
-    return []
-
-
-def _renames(ordered: Iterable[DdlText]) -> Iterator[tuple[int, TableId, TableId]]:
-    for one in ordered:
-        if "rename" in one.query.lower():
-            try:
-                for old, new in table_renames(parse(one.query, one.mode, one.db), one.db):
-                    yield one.commit_ts, old, new
-            except DdlError:
-                continue  # told where it matters
-
-
-def first_name(ordered: Iterable[DdlText], id_: TableId) -> TableId:
-    """What a table was called first, by any of its names."""
-    for _, old, new in reversed(list(_renames(ordered))):
-        id_ = old if same_table(new, id_) else id_
-    return id_
-
-
-def table_names(statements: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId]]:
-    """[(until, name)…]: what the table was called in rows with commit_ts ≤ until; the last one has no end."""
-    ordered = sorted(statements, key=lambda s: s.commit_ts)
-    name, found = first_name(ordered, id_), list[tuple[int, TableId]]()
-    for commit_ts, old, new in _renames(ordered):
-        if same_table(old, name):
-            found.append((commit_ts, name))
-            name = new
-    return [*found, ((1 << 63) - 1, name)]
-
-
-def _named(name: Name, db: str) -> TableId:
-    return TableId(name.db or db, name.table)
 
 
 def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | None]]:
@@ -266,6 +230,13 @@ def column_before(step: Step, name: str) -> Column | None:
     return step.before.by_name.get(next((old for old, new in step.renamed.items() if new == name), name))
 
 
+def _padded(column: Column, value: Any) -> Any:
+    """BINARY(n) has n bytes, whatever its default was written as."""
+    if column.type.name != "binary" or value is None:
+        return value
+    return (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
+
+
 def filled(column: Column) -> tuple[bool, Any]:
     """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
 
@@ -274,7 +245,7 @@ def filled(column: Column) -> tuple[bool, Any]:
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
         unknown = column.default_is_expr or column.default_unzoned or moment
-        return (False, None) if unknown else (True, plain_default(column))
+        return (False, None) if unknown else (True, _padded(column, plain_default(column)))
     if column.nullable:
         return True, None
     kind = column.type.kind

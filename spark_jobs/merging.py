@@ -56,7 +56,7 @@ class Target:
     types: Types = EXACT
     zone: str = "UTC"
     on_lossy: OnLossy = "error"
-    names: Sequence[tuple[int, TableId]] = ()
+    names: Sequence[tuple[int, TableId | None]] = ()
 
     def merge(self, changes: DataFrame, table: Table, steps: list[Step], summary: Summary) -> int:
         """Applies row changes (spark_jobs.columns.CHANGES with maps, and `position`); how many keys it wrote.
@@ -213,7 +213,9 @@ class Target:
         received = text
         for until, old, new in types_over_time(steps, column):
             if converter(old, new) is not None:
-                text = f"CASE WHEN commit_ts <= {until} THEN {self._converted(text, old, new)} ELSE {text} END"
+                # Avro's deletes tell no commit_ts: digits and lengths can be brought to the new form all the same.
+                when = f"commit_ts <= {until}" + (" OR commit_ts IS NULL" if old.type.kind is new.type.kind else "")
+                text = f"CASE WHEN {when} THEN {self._converted(text, old, new)} ELSE {text} END"
         return text, present, received
 
     def _converted(self, value: str, old: Column, new: Column) -> str:
@@ -343,12 +345,15 @@ class Target:
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
         """Tables may have changed names since the last run: the rows that are there are those of one of them."""
         told = properties.get(_NAME)
-        now = next((name for until, name in self.names if applied < until), None)
-        if told is None or now is None or told.lower() == str(now).lower():
+        if told is None or not self.names:
             return
+        now = next(name for until, name in self.names if applied < until)
+        if told.lower() == str(now).lower():
+            return
+        was = f"was {now} then" if now else "was not there yet"
         details = (
-            f"{self.path} has the rows of what was {told} then; what is {self.names[-1][1]} now was {now}: another"
-            " table (RENAME TABLE), whose rows go to another place"
+            f"{self.path} has the rows of what was {told} up to commit_ts {applied}; what is {self.names[-1][1]} now"
+            f" {was}: another table (RENAME TABLE), whose rows go to another place"
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 

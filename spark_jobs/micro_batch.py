@@ -23,7 +23,8 @@ from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.columns import arrow_schema, unfit
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
-from spark_jobs.history import of_events, steps_of, table_names
+from spark_jobs.history import in_order, of_events, steps_of
+from spark_jobs.history_names import table_names
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
@@ -191,7 +192,7 @@ class Runner:
         statements = [*self._statements, *of_events(self._learned_ddl)]
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
-        steps, names = steps_of(statements, self._table), table_names(statements, self._table)
+        steps, names = steps_of(statements, self._table), table_names(in_order(statements), self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
@@ -214,10 +215,12 @@ class Runner:
         keys = row["key"] if row else []
         return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
 
-    def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId]], summary: Summary) -> DataFrame:
+    def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId | None]], summary: Summary) -> DataFrame:
         """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
 
-        def called(id_: TableId) -> Column:
+        def called(id_: TableId | None) -> Column:
+            if id_ is None:
+                return F.lit(False)
             return (F.lower("db") == id_.db.lower()) & (F.lower("table") == id_.table.lower())
 
         ours = called(names[-1][1])

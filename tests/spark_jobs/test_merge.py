@@ -16,7 +16,8 @@ from schemas.event import Message
 from schemas.table import TableId
 from spark_jobs.cli import main
 from spark_jobs.dead_letter import ATTEMPT, ORIGIN, dead_letter
-from spark_jobs.history import filled, names_over_time, statements_of, steps_of, table_names
+from spark_jobs.history import filled, names_over_time, statements_of, steps_of
+from spark_jobs.history_names import table_names
 from spark_jobs.piece_batches import MESSAGE, message_row
 from tests.spark_jobs.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
@@ -132,7 +133,7 @@ def test_history_of_names() -> None:
             (6, {}, True),
         ]  # fmt: skip
         assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
-        assert [id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+        assert [id_ and id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
     again = [
         (1, "CREATE TABLE t (id int primary key, a int, b int)"), (2, "ALTER TABLE t RENAME COLUMN a TO c"),
         (3, "ALTER TABLE t ADD COLUMN a int"), (4, "ALTER TABLE t DROP COLUMN b"),

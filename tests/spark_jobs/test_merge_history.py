@@ -17,6 +17,7 @@ from schemas.ddl.versions import DdlText
 from schemas.table import TableId
 from spark_jobs.cli import main
 from spark_jobs.history import steps_of
+from spark_jobs.history_names import table_names
 from tests.spark_jobs.test_encode import found, row, written
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytes
     assert merge(ddl, changes, "fresh", ()) == 0
     assert rows(spark, "fresh") == [{"id": 2}, {"id": 3}]
     assert merge(ddl, changes, "stepwise", (30,)) == 2
-    assert "has the rows of what was d.t then" in capsys.readouterr().err
+    assert "has the rows of what was d.t up to commit_ts" in capsys.readouterr().err
 
 
 def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,3 +247,29 @@ def test_what_takes_rows_away(query: str, unsure: str) -> None:
     texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
     steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
     assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])]
+
+
+@pytest.mark.parametrize(
+    ("queries", "name", "names"),
+    [
+        (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "t", [(2, "n"), (0, "t")]),
+        (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "o", [(2, "t"), (0, "o")]),
+        (["RENAME TABLE t TO o", "CREATE TABLE t"], "t", [(2, None), (0, "t")]),
+        (["RENAME TABLE t TO o", "CREATE TABLE t"], "o", [(1, "t"), (0, "o")]),
+        (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], "t", [(1, "t"), (2, "o"), (0, "t")]),
+        (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], "T", [(3, "t"), (0, "U")]),
+    ],
+)  # fmt: skip
+def test_which_table_a_name_means(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
+    """A name that another table got is that table's; rows of the one that had it before are not taken for its."""
+    key = " (id int primary key)"
+    texts = ["CREATE TABLE t", *queries]
+    statements = [
+        DdlText(n, "d", text + (key if text.startswith("CREATE") else ""), TYPED) for n, text in enumerate(texts)
+    ]
+    found_names = table_names(statements, TableId("d", name))
+    assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
+    assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]
+    after = [step.after for step in steps_of(statements, TableId("d", name))][-1]
+    assert after is not None
+    assert after.id.table == names[-1][1]
