@@ -223,6 +223,18 @@ def types_over_time(steps: list[Step], column: Column) -> list[tuple[int, Column
     return found
 
 
+def added(steps: list[Step], column: str) -> Column | None:
+    """The column as it was when ALTER TABLE added it; None for one that the table had from the start."""
+    name = column
+    for step in reversed(steps):
+        if step.emptied:
+            return None
+        if came(step, name) and step.after is not None:
+            return next(c for c in step.after.columns if c.name.lower() == name.lower())
+        name = next((old for old, new in step.renamed.items() if new == name), name)
+    return None
+
+
 def column_before(step: Step, name: str) -> Column | None:
     """What a column of the table after a statement was before it."""
     if step.before is None:

@@ -27,7 +27,7 @@ from schemas.types import Kind
 from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
 from spark_jobs.conversions import converted_text, converter
-from spark_jobs.history import Step, came, column_before, filled, names_over_time, types_over_time
+from spark_jobs.history import Step, added, came, column_before, filled, names_over_time, types_over_time
 from spark_jobs.stones import Stones
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import NOT_TYPED, OnLossy
@@ -196,10 +196,23 @@ class Target:
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
         text, present, _ = self._text(side, column, steps)
         typed = self._convert(text, column)
-        known, value = self._filled(column) if _was_added(column, steps) else (True, None)
-        if not known or value is None:
+        value = self._shown(column, steps)
+        if value is None:
             return typed
         return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
+
+    def _shown(self, column: Column, steps: list[Step]) -> Any:
+        """What rows show that are older than the column; None: NULL, or not known."""
+        first = added(steps, column.name)
+        value = None if first is None else self._filled(first)[1]
+        for _, old, new in types_over_time(steps, column) if value is not None else ():
+            convert = converter(old, new)
+            try:
+                value = convert(value) if convert else value
+            except ValueError as error:
+                details = f"column {column.name}: nobody can tell what TiDB made of its default {value!r}: {error}"
+                raise SetupError("STOPPED", where=str(self.id), details=details) from error
+        return value
 
     def _text(self, side: str, column: Column, steps: list[Step]) -> tuple[str, str, str]:
         """SQL: a column's text in plain form, whether the row has the column, and the text as it was received."""
@@ -488,11 +501,6 @@ class Target:
 
     def _remember(self, name: str, value: str) -> None:
         self.spark.sql(f"ALTER TABLE {lake.at(self.path)} SET TBLPROPERTIES ('{name}' = '{value}')")
-
-
-def _was_added(column: Column, steps: list[Step]) -> bool:
-    """Whether the column came by ALTER TABLE, so that older rows have none."""
-    return any(name is None for _, name in names_over_time(steps, column.name))
 
 
 def _sql_type(column: Column) -> str:

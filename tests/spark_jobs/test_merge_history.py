@@ -165,18 +165,21 @@ def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFi
 
 
 def test_names_in_other_letters(spark: SparkSession) -> None:
-    """TiDB takes databases, tables and columns in any letters; so does --table."""
+    """TiDB takes databases, tables and columns in any letters; so does --table. A column shows its first default."""
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v int)"), (20, "TRUNCATE TABLE D.T"), (40, "RENAME TABLE T TO U"),
-        (45, "ALTER TABLE D.u RENAME COLUMN V TO w"),
+        (45, "ALTER TABLE D.u RENAME COLUMN V TO w"), (46, "ALTER TABLE u ADD COLUMN k int NOT NULL DEFAULT 5"),
+        (47, "ALTER TABLE u MODIFY k decimal(5,1) NOT NULL DEFAULT 7"),
     ]  # fmt: skip
     changes: Changes = [
         {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 30, "after": {"id": "2", "v": "2"}},
-        {"commit_ts": 50, "table": "U", "after": {"id": "3", "w": "3"}},
+        {"commit_ts": 50, "table": "U", "after": {"id": "3", "w": "3", "k": "1.5"}},
     ]  # fmt: skip
 
+    expected = [{"id": 2, "w": 2, "k": Decimal("5.0")}, {"id": 3, "w": 3, "k": Decimal("1.5")}]
+
     def check(place: str, code: int) -> None:
-        assert (place, code, rows(spark, place)) == (place, 0, [{"id": 2, "w": 2}, {"id": 3, "w": 3}])
+        assert (place, code, rows(spark, place)) == (place, 0, expected)
 
     both(ddl, changes, 15, check, table="D.T")
 
