@@ -17,7 +17,7 @@ from schemas import values
 from schemas.event import RowChange
 from schemas.table import Column, Value
 from schemas.types import Kind
-from schemas.wire.connect_write import is_zero_date
+from schemas.wire.connect_write import adjusted_year, is_zero_date
 
 OTHER = 0
 FAMILY = ("debezium", "debezium-avro", "debezium-mysql")
@@ -171,9 +171,7 @@ def _null_or_1970(pair: Pair) -> bool:
 
 
 def _moved_year(pair: Pair) -> bool:
-    """The connector's time adjuster: years 1 to 69 are in the 2000s, 70 to 99 in the 1900s."""
-    year = int(str(pair.one)[2:4])
-    return _clock(pair.other) == _clock(f"{2000 + year if year < 70 else 1900 + year}{str(pair.one)[4:]}")
+    return _clock(pair.other) == _clock(adjusted_year(str(pair.one)))
 
 
 def _to_millis(pair: Pair) -> bool:

@@ -24,7 +24,7 @@ from spark_jobs.columns import arrow_schema, unfit
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import in_order, of_events, steps_of
-from spark_jobs.history_names import table_names
+from spark_jobs.history_names import folded, table_names
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.job_batches import DDL_EVENTS, DdlBatches
 from spark_jobs.learned import Learned
@@ -197,7 +197,7 @@ class Runner:
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-        target = Target(session, self._table, self._path, types, zone_of(work.read), on_lossy, names)
+        target = Target(session, self._table, self._path, types, zone_of(work.read), names, on_lossy)
         if changes is None:
             if known is not None:
                 target.follow(known, steps)
@@ -210,24 +210,18 @@ class Runner:
     def _keyed(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
         assert self._table is not None
-        named = (F.lower("db") == self._table.db.lower()) & (F.lower("table") == self._table.table.lower())
-        row = changes.where(named & (F.col("kind") == "row")).select("key").first()
+        row = changes.where(_is_of(self._table) & (F.col("kind") == "row")).select("key").first()
         keys = row["key"] if row else []
         return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
 
     def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId | None]], summary: Summary) -> DataFrame:
         """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
 
-        def called(id_: TableId | None) -> Column:
-            if id_ is None:
-                return F.lit(False)
-            return (F.lower("db") == id_.db.lower()) & (F.lower("table") == id_.table.lower())
-
-        ours = called(names[-1][1])
+        ours = _is_of(names[-1][1])
         for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
-            ours = ours | (F.col("commit_ts").isNull() & called(id_))
+            ours = ours | (F.col("commit_ts").isNull() & _is_of(id_))
         for until, id_ in reversed(names[:-1]):
-            ours = F.when(F.col("commit_ts") <= until, called(id_)).otherwise(ours)
+            ours = F.when(F.col("commit_ts") <= until, _is_of(id_)).otherwise(ours)
         ours = F.coalesce((F.col("kind") == "row") & ours, F.lit(False))
         for row in changes.where(~ours).groupBy("kind").count().collect():
             summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
@@ -353,3 +347,11 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 def needs_delta(*places: str | None) -> bool:
     return any(place is not None and delta_of(place) is not None for place in places)
+
+
+def _is_of(id_: TableId | None) -> Column:
+    """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
+    if id_ is None:
+        return F.lit(False)
+    named = folded(id_)
+    return (F.lower("db") == named.db) & (F.lower("table") == named.table)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
-_TS = "_commit_ts"
+COMMIT_TS = "_commit_ts"
+"""Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,15 @@ class Stones:
         if gone.isEmpty():
             return
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        named = gone.select(*names, F.col("commit_ts").alias(_TS))
+        named = gone.select(*names, F.col("commit_ts").alias(COMMIT_TS))
         if not lake.exists(self.spark, self.place):
             named.write.format("delta").save(self.place)
             return
         named.createOrReplaceTempView("bridge_gone")
         on = " AND ".join(f"t.{quoted(c.name)} <=> s.{quoted(c.name)}" for c in self.keys)
         self.spark.sql(
-            f"MERGE INTO {lake.at(self.place)} t USING bridge_gone s ON {on} WHEN MATCHED AND s.{_TS} > t.{_TS}"
+            f"MERGE INTO {lake.at(self.place)} t USING bridge_gone s ON {on}"
+            f" WHEN MATCHED AND s.{COMMIT_TS} > t.{COMMIT_TS}"
             " THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
         self.spark.catalog.dropTempView("bridge_gone")
@@ -63,15 +65,15 @@ class Stones:
         condition = F.lit(True)
         for n, column in enumerate(self.keys):
             condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quoted(column.name)}"))
-        late = ~F.col("s.gone") & (F.col(f"b.{_TS}") > F.col("s.commit_ts"))
+        late = ~F.col("s.gone") & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts"))
         joined = newest.alias("s").join(buried, condition, "left")
         return joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
 
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
         """Of deletes up to here: the table was emptied then, and no older change is applied any more."""
-        if lake.exists(self.spark, self.place) and _TS in self._read().columns:
-            self.spark.sql(f"DELETE FROM {lake.at(self.place)} WHERE {_TS} <= {commit_ts}")
+        if lake.exists(self.spark, self.place) and COMMIT_TS in self._read().columns:
+            self.spark.sql(f"DELETE FROM {lake.at(self.place)} WHERE {COMMIT_TS} <= {commit_ts}")
 
     def follow(self, step: Step, made: Mapping[str, SparkColumn]) -> int | None:
         """The key's columns under their new names and, by old names, with the values that `made` has for them.
@@ -104,20 +106,20 @@ class Stones:
             return None
         frame = self._read()
         have, wanted = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
-        if have == {**wanted, _TS: "bigint"}:
+        if have == {**wanted, COMMIT_TS: "bigint"}:
             return None
-        if have.keys() == {*wanted, _TS}:
+        if have.keys() == {*wanted, COMMIT_TS}:
             made = {name: f"try_cast({quoted(name)} AS {kind})" for name, kind in wanted.items()}
             lost = [f"NOT {quoted(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
             if frame.where(" OR ".join(lost)).isEmpty():
-                self._replace(frame.select(*(F.expr(text).alias(name) for name, text in made.items()), _TS))
+                self._replace(frame.select(*(F.expr(text).alias(name) for name, text in made.items()), COMMIT_TS))
                 return None
         return self._forgotten(frame)
 
     def _forgotten(self, frame: DataFrame) -> int | None:
-        newest = frame.agg(F.max(_TS if _TS in frame.columns else "commit_ts")).collect()[0][0]
+        newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
         kinds = zip(self.keys, self.types, strict=True)
-        columns = [*(f"{quoted(column.name)} {kind}" for column, kind in kinds), f"{_TS} bigint"]
+        columns = [*(f"{quoted(column.name)} {kind}" for column, kind in kinds), f"{COMMIT_TS} bigint"]
         self._replace(self.spark.createDataFrame([], ", ".join(columns)))
         return None if newest is None else int(newest)
 

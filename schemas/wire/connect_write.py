@@ -210,11 +210,15 @@ def _datelike(convert: Callable[[Form, str, RowChange], Any]) -> Callable[[Form,
             return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), event)
         if text[:2] == "00":
             to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", event)
-            # The time adjuster: years 1 to 69 are in the 2000s, 70 to 99 in the 1900s.
-            text = ("20" if values.integer(text[2:4].lstrip("0") or "0") < 70 else "19") + text[2:]
+            text = adjusted_year(text)
         return convert(to, text, event)
 
     return write
+
+
+def adjusted_year(text: str) -> str:
+    """A date of a year below 100 as the connector's time adjuster has it: 1 to 69 are in the 2000s, the rest before."""
+    return ("20" if values.integer(text[2:4].lstrip("0") or "0") < 70 else "19") + text[2:]
 
 
 def is_zero_date(text: str) -> bool:
