@@ -70,6 +70,7 @@ class Target(Mirror):
         try:
             if len(steps) > 1:
                 self._refuse_bad(newest)
+            self._refuse_keyless(newest, keys)
             return self._apply(newest.drop("bad"), table, keys, unburied)
         finally:
             newest.unpersist()
@@ -127,6 +128,17 @@ class Target(Mirror):
             details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
+    def _refuse_keyless(self, newest: DataFrame, keys: list[Column]) -> None:
+        """A change that lacks a column of the key, which is never NULL: nobody can tell whose it is."""
+        lacking = F.coalesce(*(F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys)))
+        found = newest.select("commit_ts", lacking.alias("lacking")).where("lacking IS NOT NULL").first()
+        if found is not None:
+            details = (
+                f"the change at commit_ts {found['commit_ts']} has no value of column {found['lacking']}, which is in"
+                " the key: nobody can tell whose row it is. Is the definition that of the table?"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
     def _refuse_bad(self, newest: DataFrame) -> None:
         """A row that is in the table and has, from an older version, what its column can't be made of now."""
         found = newest.where("bad IS NOT NULL AND NOT gone").first()
@@ -148,8 +160,11 @@ class Target(Mirror):
         from pyspark.sql import Window
 
         shown = [c for c in table.columns if not c.virtual]
-        old = [self._value("before", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
-        new = [self._value("after", c, steps).alias(f"k_{n}") for n, c in enumerate(keys)]
+        written_keys = [self._value("after", c, steps) for c in keys]
+        new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]
+        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
+        told = (F.coalesce(self._value("before", c, steps), now) for c, now in zip(keys, written_keys, strict=True))
+        old = [c.alias(f"k_{n}") for n, c in enumerate(told)]
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from spark_jobs.from_avro import OPTION as _NO_FAST_READER
 from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 
@@ -99,7 +100,7 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
         return _adjusted(active, {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         given = {**_submitted(), **({"spark.master": master} if master else {}), **config}
-        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **huge_methods(given)})
+        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(given)})
         return (builder.master(master) if master else builder).getOrCreate()
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
@@ -116,16 +117,22 @@ def _submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def huge_methods(given: Mapping[str, str]) -> dict[str, str]:
-    """Under spark-submit: HotSpot's option for executors, which are yet to start; Spark's limit where it is too late.
+def submitted_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Under spark-submit: Java's options for executors, which are yet to start; Spark's limit where it is too late.
 
     given: the settings that there are. The driver runs already; with a local master it is the executor too.
     """
     if _is_local(given.get("spark.master", "local[*]")):
         late = _HUGE not in given.get(_JVM_OPTIONS, "") and _LIMIT not in given
         return {_LIMIT: "8000"} if late else {}
+    return {_EXECUTOR_OPTIONS: _executor_options(given)}
+
+
+def _executor_options(given: Mapping[str, str]) -> str:
+    """Java's options for executors of a cluster: ours, after which the caller's win."""
     options = given.get(_EXECUTOR_OPTIONS, "")
-    return {} if _HUGE in options else {_EXECUTOR_OPTIONS: " ".join(filter(None, [_HUGE, options]))}
+    ours = [o for o in (_HUGE, _NO_FAST_READER) if o.split("=")[0] not in options]
+    return " ".join(filter(None, [*ours, options]))
 
 
 def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -150,7 +157,7 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
         _JVM_OPTIONS: " ".join([_HUGE, f"-Dlog4j2.configurationFile={log4j}", *_driver_options(master, config)]),
-        _EXECUTOR_OPTIONS: " ".join(filter(None, [_HUGE, config.get(_EXECUTOR_OPTIONS)])),
+        _EXECUTOR_OPTIONS: _executor_options(config),
     }
     if "spark.jars.packages" not in config:
         given = [jar for jar in config.get("spark.jars", "").split(",") if jar]

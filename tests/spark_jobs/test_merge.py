@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,37 @@ def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.Ca
     argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
     assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
+
+
+def test_a_key_of_which_the_old_row_has_what_changed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """only-output-updated-columns: what the old row lacks is as it was. A new row without a key column is nobody's."""
+    columns = "a int, b int, v varchar(9), primary key (a, b)"
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({columns})"}))
+    texts = ["1 1 x", "1 2 y", "3 3 z"]
+    first, second, third = (dict(zip("abv", text.split(), strict=True)) for text in texts)
+    changes = [
+        *({"commit_ts": 5, "after": one} for one in (first, second, third)),
+        {"commit_ts": 6, "op": "u", "before": first, "after": {**first, "a": "2"}},
+        {"commit_ts": 7, "op": "u", "before": third, "after": {**third, "v": "zz"}},
+    ]
+    lines = [row(offset=n, key=["a", "b"], **one) for n, one in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("options").write_text('{"only_output_updated_columns": true}')
+    argv = ["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl", "--to-options", "options"]
+    assert main(argv) == 0
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl"]
+    assert main([*argv, "--in", "m", "--out", "delta:t"]) == 0
+    have = spark.read.format("delta").load(str(Path("t").absolute())).orderBy("a").collect()
+    assert [(r.a, r.b, r.v) for r in have] == [(1, 2, "y"), (2, 1, "x"), (3, 3, "zz")]
+    stones = spark.read.format("delta").load(str(Path("t__tombstones").absolute())).collect()
+    assert [tuple(stone) for stone in stones] == [(1, 1, 6)]
+    (message, *_) = found("m")
+    document = json.loads((message.value or b"")[8:])
+    del document["u"]["b"]
+    text = json.dumps(document).encode()
+    cut = replace(message, value=len(text).to_bytes(8, "big") + text)
+    assert main([*argv, "--in", written([cut]), "--out", "delta:other"]) == 2
+    assert "has no value of column b, which is in the key" in capsys.readouterr().err
 
 
 def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.java import find_java, spark_java_home
-from spark_jobs.session import RUNTIME, huge_methods, spark_session
+from spark_jobs.session import RUNTIME, spark_session, submitted_options
 from tests.support.class_archive import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,16 +161,18 @@ def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPat
             assert ours not in session._settings("local[1]", {})[option], name
 
 
-def test_huge_methods_are_compiled_under_spark_submit() -> None:
+def test_java_options_under_spark_submit() -> None:
     """Executors are told when they start; a driver that runs and was not told has Spark's own limit."""
     huge, executor = "-XX:-DontCompileHugeMethods", "spark.executor.extraJavaOptions"
+    slow = "-Dorg.apache.avro.fastread=false"
     local = {"spark.master": "local[2]"}
-    assert huge_methods(local) == huge_methods({}) == {"spark.sql.codegen.hugeMethodLimit": "8000"}
-    assert huge_methods({**local, "spark.driver.extraJavaOptions": f"-Xss4m {huge}"}) == {}
+    assert submitted_options(local) == submitted_options({}) == {"spark.sql.codegen.hugeMethodLimit": "8000"}
+    assert submitted_options({**local, "spark.driver.extraJavaOptions": f"-Xss4m {huge}"}) == {}
     cluster = {"spark.master": "spark://host:7077"}
-    assert huge_methods(cluster) == {executor: huge}
-    assert huge_methods({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} -Xss4m"}
-    assert huge_methods({**cluster, executor: huge}) == {}
+    assert submitted_options(cluster) == {executor: f"{huge} {slow}"}
+    assert submitted_options({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} {slow} -Xss4m"}
+    theirs = f"-Dorg.apache.avro.fastread=true {huge}"
+    assert submitted_options({**cluster, executor: theirs}) == {executor: theirs}
 
 
 def test_sockets_in_the_file_system(spark: SparkSession, tmp_path: Path) -> None:
