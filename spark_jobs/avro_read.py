@@ -22,7 +22,6 @@ from schemas.wire.framing import frame
 from spark_jobs.avro_schemas import WriterSchema
 from spark_jobs.avro_shapes import COMMIT, OP, ROW, Shape, shapes
 from spark_jobs.columns import python_value, spark_type, tidb_row
-from spark_jobs.from_avro import from_avro
 from spark_jobs.lookup import Registered
 from spark_jobs.plans import without_headers
 from spark_jobs.table_view import Missing, default_of
@@ -225,10 +224,11 @@ class HeaderPlan:
 def _read(shape: Shape) -> Column:
     """CASE over the header → the record as the shape's reader schemas have it."""
     from pyspark.sql import functions as F
+    from pyspark.sql.avro import functions as avro
 
     branches: Any = F
     for writer, text, reader in zip(shape.writers, shape.texts_read, shape.readers, strict=True):
-        record = from_avro("_b", text, reader)
+        record = avro.from_avro("_b", text, {"mode": "PERMISSIVE", "avroSchema": reader})
         branches = branches.when(F.col("_header") == F.lit(writer.header), record)
     read: Column = branches
     return read

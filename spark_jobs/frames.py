@@ -39,18 +39,24 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
 # Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of
 # copying a topic; what a lot holds is bounded by bytes all the same (max.partition.fetch.bytes).
-LOTS = {"max.poll.records": "5000"}
+_LOTS = {"max.poll.records": "5000"}
+
+
+def reading(topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
+    return {
+        **{f"kafka.{name}": value for name, value in {**_LOTS, **settings}.items()},
+        "subscribe": topic,
+        "kafka.allow.auto.create.topics": "false",  # a topic that was deleted stays deleted
+        "includeHeaders": "true",
+    }
 
 
 def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], from_offset: int = 0) -> DataFrame:
     """A topic from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
-    options = {f"kafka.{name}": value for name, value in {**LOTS, **settings}.items()}
     return (
         spark.read.format("kafka")
-        .options(**options)
-        .option("subscribe", topic)
-        .option("kafka.allow.auto.create.topics", "false")
-        .option("includeHeaders", "true")
+        .options(**reading(topic, settings))
         .load()
         .where(f"`offset` >= {from_offset}")
         .selectExpr(*KAFKA_SQL)

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spark_jobs.from_avro import OPTION as _NO_FAST_READER
+from spark_jobs.fast_reader import OPTION as _NO_FAST_READER
 from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 

@@ -26,7 +26,7 @@ from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.codec import Side, check_any_order
 from spark_jobs.endpoints import KafkaClient, topic_of
 from spark_jobs.flow import Work
-from spark_jobs.frames import KAFKA_SQL, LOTS
+from spark_jobs.frames import KAFKA_SQL, reading
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.http_json import told_to_stop
 from spark_jobs.lookup import HttpSchemas
@@ -197,10 +197,7 @@ class _Running:
             settings = {**_WAITS, **settings}
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**{f"kafka.{name}": value for name, value in {**LOTS, **settings}.items()})
-            .option("subscribe", self._topic)
-            .option("kafka.allow.auto.create.topics", "false")  # a topic that was deleted stays deleted
-            .option("includeHeaders", "true")
+            .options(**reading(self._topic, settings))
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
             .option("fetchOffset.numRetries", "2")

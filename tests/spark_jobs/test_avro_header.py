@@ -18,7 +18,7 @@ from schemas.table import Column, Table, TableId
 from schemas.types import BY_NAME
 from schemas.wire.base import Context
 from schemas.wire.framing import frame
-from spark_jobs import decode, from_avro, typed_plan
+from spark_jobs import decode, fast_reader, typed_plan
 from spark_jobs.api import kafka_columns
 from spark_jobs.lookup import FileSchemas, Registered
 
@@ -126,15 +126,15 @@ def test_what_avro_keeps_of_schemas_stays_bounded(spark: SparkSession, monkeypat
 
     try:
         avro.setFastReaderEnabled(True)
-        monkeypatch.setattr(from_avro._Planned, "characters", 0)
+        monkeypatch.setattr(fast_reader._Planned, "characters", 0)
         before = read()
-        assert read() > before  # once this fails, Avro is mended, and spark_jobs/from_avro.py needs no limit
-        monkeypatch.setattr(from_avro, "MOST", from_avro._Planned.characters)
+        assert read() > before  # once this fails, Avro is mended, and spark_jobs/fast_reader.py needs no limit
+        monkeypatch.setattr(fast_reader, "MOST", fast_reader._Planned.characters)
         most = read()
         assert {read() for _ in range(3)} == {most}
         assert not avro.isFastReaderEnabled()
         avro.setFastReaderEnabled(True)
-        monkeypatch.setattr(from_avro._Planned, "characters", 0)
+        monkeypatch.setattr(fast_reader._Planned, "characters", 0)
         stream = spark.readStream.format("rate").load().selectExpr("binary('') AS key", "binary('') AS value")
         monkeypatch.setattr(typed_plan, "warm", lambda _format: False)  # as without numba
         decode(stream, format="avro", schemas=schemas, table="d.t", check="header")
