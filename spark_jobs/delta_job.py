@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from schemas.ddl.versions import DdlText
 from schemas.errors import SetupError
-from spark_jobs import lake
 from spark_jobs.codec import check_any_order
 from spark_jobs.endpoints import DeadLetters, KafkaClient, delta_of, topic_of
 from spark_jobs.flow import Work
 from spark_jobs.frames import input_of_job
-from spark_jobs.micro_batch import Runner, needs_delta
+from spark_jobs.micro_batch import Runner
+from spark_jobs.sinks import session_of
 from spark_jobs.summary import Summary
 from spark_jobs.tables import table_of
 
@@ -32,7 +32,7 @@ def run_batch(
         raise SetupError("USAGE", details="--table goes with --out delta:PATH or FILE.parquet")
     if dead is not None and delta_of(dead) is None and topic_of(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
-    spark = lake.session(master, needs_delta(out, dead))
+    spark = session_of(work, master, out, dead)
     topic = topic_of(source)
     frame = input_of_job(spark, source, topic, kafka.java_settings() if topic else None, kafka.from_offset)
     runner = Runner(spark, work, out, dead, kafka, None, table_of(table), statements)

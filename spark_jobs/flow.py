@@ -22,7 +22,7 @@ class Work:
     """A job: what is read, what is written (None: plain form), and the stages between.
 
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
-    applied to a table instead of written.
+    applied to a table instead of written, by this one of spark_jobs.delta.ENGINES ("auto": which there is).
     """
 
     read: Side
@@ -31,7 +31,7 @@ class Work:
     on_error: OnError = "dead-letter"
     dedupe: bool = False
     until_resolved: bool = False
-    merge: bool = False
+    merge: str | None = None
 
     @property
     def marked(self) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.errors import SetupError
+from spark_jobs.delta import AUTO, Engine, engine
 from spark_jobs.session import spark_session
 
 if TYPE_CHECKING:
@@ -26,24 +29,65 @@ PROPERTIES: Mapping[str, str] = {
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
 
-def session(master: str | None, delta: bool, config: Mapping[str, str] | None = None) -> SparkSession:
+def session(
+    master: str | None, delta: bool, config: Mapping[str, str] | None = None, by: str = "delta-spark"
+) -> SparkSession:
     """A session, with Delta's jars and extension where a table is read or written.
 
+    by: one of spark_jobs.delta.ENGINES, or "auto": delta-spark, or deltalake where that can't be had, which is told.
     SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta.
     """
-    given = dict(config or {})
-    if delta:
-        from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession
 
-        active = SparkSession.getActiveSession()
-        if active is not None:
-            if SETTINGS["spark.sql.extensions"] not in (active.conf.get("spark.sql.extensions", "") or ""):
-                details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
-                raise SetupError("USAGE", details=details)
-            return active
-        # Under spark-submit the jars are the user's (--packages, --jars).
-        given |= SETTINGS if "PYSPARK_GATEWAY_PORT" in os.environ else delta_config()
+    given, active = dict(config or {}), SparkSession.getActiveSession()
+    if delta and by != "deltalake":
+        try:
+            given |= _settings_of(active)
+        except SetupError as error:
+            if by != AUTO or find_spec("deltalake") is None:
+                raise
+            why = str(error).split(". ")[0]
+            print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
+    if delta and active is not None:
+        return active
     return spark_session("ticdc-bridge", master=master, config=given)
+
+
+def _settings_of(active: SparkSession | None) -> Mapping[str, str]:
+    """What a session that is yet to start needs for Delta. SetupError USAGE where there is one without it, or
+    spark-submit has no jars of Delta's; JAR_MISSING.
+    """
+    if active is not None:
+        if not has_delta(active):
+            details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
+            raise SetupError("USAGE", details=details)
+        return {}
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return delta_config()
+    # Under spark-submit the jars are the user's (--packages, --jars).
+    if not _submitted_with_delta():
+        raise SetupError("USAGE", details="spark-submit was given no jars of Delta's: --packages, --jars")
+    return SETTINGS
+
+
+def engine_of(spark: SparkSession, name: str) -> Engine:
+    """What writes tables in this session. name: of spark_jobs.delta.ENGINES, or "auto"."""
+    if name == AUTO:
+        name = "delta-spark" if has_delta(spark) else "deltalake"
+    return engine(name)
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether a session that runs has Delta's extension."""
+    return SETTINGS["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
+
+
+def _submitted_with_delta() -> bool:
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    return type(jvm.io.delta.sql.DeltaSparkSessionExtension).__name__ == "JavaClass"  # else JavaPackage: none is there
 
 
 def delta_config() -> dict[str, str]:

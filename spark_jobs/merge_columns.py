@@ -21,9 +21,9 @@ from schemas.errors import SetupError
 from schemas.publish.spark import EXACT, Types, metadata_of
 from schemas.table import Column, Table, TableId
 from schemas.types import Kind
-from spark_jobs import lake
 from spark_jobs.columns import _CONVERT, _literal, quoted, spark_type
 from spark_jobs.conversions import converted_text, converter
+from spark_jobs.delta import DeltaTable, Engine, Shown
 from spark_jobs.history import Step, came, column_before, filled
 from spark_jobs.stones import COMMIT_TS, Stones
 from spark_jobs.table_view import READ as PYTHON
@@ -41,16 +41,24 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 @dataclass(frozen=True)
 class Mirror:
-    """A Delta table that mirrors a table of TiDB. zone: of TIMESTAMP text. names: the table's, by time
-    (history_names.table_names).
+    """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
+    by time (history_names.table_names).
     """
 
     spark: SparkSession
     id: TableId
     path: str
+    engine: Engine
     types: Types = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
+
+    @property
+    def delta(self) -> DeltaTable:
+        return self.engine(self.spark, self.path)
+
+    def _stones(self, keys: list[Column]) -> Stones:
+        return Stones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
 
     # ---- values
     def _converted(self, value: str, old: Column, new: Column) -> str:
@@ -95,36 +103,36 @@ class Mirror:
 
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
         """
-        properties = self._properties()
+        properties = self.delta.prepare()
         applied, types = int(properties.get(APPLIED, 0)), properties.get(_TYPES, "exact")
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
         self._refuse_other(properties, applied)
         keys = [c for c in table.columns if c.handle_key]
-        stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
+        stones = self._stones(keys)
         forgotten = [int(properties.get(_UNBURIED, -1))]
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
                 if step.emptied:
-                    self.spark.sql(f"DELETE FROM {lake.at(self.path)} WHERE {COMMIT_TS} <= {commit_ts}")
+                    self.delta.delete(f"{COMMIT_TS} <= {commit_ts}")
                     stones.forget(commit_ts)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._reach(step.after, step, drop=True)
                 forgotten.append(self._forgotten(stones.follow(step, self._of_keys(step))))
-            self._remember(APPLIED, str(commit_ts))
+            self.delta.remember(APPLIED, str(commit_ts))
         self._reach(table, None, drop=bool(steps))
         forgotten.append(self._forgotten(stones.fit() if keys else None))
         if self.names and properties.get(_NAME) != str(self.names[-1][1]):
-            self._remember(_NAME, str(self.names[-1][1]))
+            self.delta.remember(_NAME, str(self.names[-1][1]))
         return max(forgotten)
 
     def _forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self._remember(_UNBURIED, str(commit_ts))
+        self.delta.remember(_UNBURIED, str(commit_ts))
         return commit_ts
 
     def _of_keys(self, step: Step) -> dict[str, Any]:
@@ -157,65 +165,57 @@ class Mirror:
         if not {old.lower() for old in renamed} & {new.lower() for new in renamed.values()}:
             for old, new in renamed.items():
                 if old in have and new not in have:
-                    self._rename_column(old, new)
+                    self.delta.rename(old, new)
             return
         # A swap, a chain or other letters go by names that no other column has: a run that was cut off can go on.
-        if self._properties().get(_RENAMED) != name:
+        if self.delta.properties().get(_RENAMED) != name:
             for old, new in renamed.items():
                 if old in have:
-                    self._rename_column(old, _BETWEEN + new)
-            self._remember(_RENAMED, name)
+                    self.delta.rename(old, _BETWEEN + new)
+            self.delta.remember(_RENAMED, name)
         for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
-            self._rename_column(between, between.removeprefix(_BETWEEN))
-
-    def _rename_column(self, old: str, new: str) -> None:
-        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
+            self.delta.rename(between, between.removeprefix(_BETWEEN))
 
     def _create(self, table: Table, applied: int) -> None:
-        columns = [f"{quoted(c.name)} {self._type(c)}{_comment(c)}" for c in table.columns if not c.virtual]
-        properties = {**lake.PROPERTIES, APPLIED: str(applied), "bridge.table": str(self.id)}
-        properties[_TYPES] = self.types.types
+        columns = [self._shown_as(c) for c in table.columns if not c.virtual]
+        properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
-        told = ", ".join(f"'{k}' = {_literal(v)}" for k, v in properties.items())
-        columns_text = ", ".join([*columns, f"{COMMIT_TS} bigint"])
-        lake.clear_unborn(self.spark, self.path)
-        self.spark.sql(f"CREATE TABLE {lake.at(self.path)} ({columns_text}) USING delta TBLPROPERTIES ({told})")
+        self.delta.create([*columns, Shown(COMMIT_TS, "bigint")], properties)
+
+    def _shown_as(self, column: Column) -> Shown:
+        return Shown(column.name, self._type(column), _comment(column))
 
     def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
-        lake.allow_ntz(self.spark, self.path, [self._type(c) for c in table.columns], list(have.values()))
+        self.delta.allow([self._type(c) for c in table.columns])
         columns = [c for c in table.columns if not c.virtual]
         changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
         if step is not None and changed:
             self._rewrite(step, changed)
         for column in (c for c in columns if c not in changed):
-            wanted, name = self._type(column), quoted(column.name)
+            wanted = self._type(column)
             if column.name not in have:
-                added = f"{name} {wanted}{_comment(column)}"
-                self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ADD COLUMNS ({added})")
+                self.delta.add(self._shown_as(column))
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
             known, value = self._filled(column)
             if step is not None and came(step, column.name) and known and value is not None:
-                self.spark.sql(
-                    f"UPDATE {lake.at(self.path)} SET {name} = {self._constant(column, value)}"
-                    f" WHERE {COMMIT_TS} <= {step.commit_ts}"
-                )
+                where = f"{COMMIT_TS} <= {step.commit_ts}"
+                self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
         shown = {c.name for c in columns} | {COMMIT_TS}
         for name in set(have) - shown if drop else ():
-            self.spark.sql(f"ALTER TABLE {lake.at(self.path)} DROP COLUMN {quoted(name)}")
+            self.delta.drop(name)
 
     def _tell_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""
-        fields = self.spark.read.format("delta").load(lake.absolute(self.path)).schema.fields
-        now = {field.name: field.metadata.get("comment", "") for field in fields}
+        now = {field.name: field.metadata.get("comment", "") for field in self.delta.read().schema.fields}
         for column in columns:
-            if _comment(column) and _comment(column) != f" COMMENT {_literal(now.get(column.name, ''))}":
-                where = f"{lake.at(self.path)} ALTER COLUMN {quoted(column.name)}"
-                self.spark.sql(f"ALTER TABLE {where}{_comment(column)}")
+            told = _comment(column)
+            if told and told != now.get(column.name):
+                self.delta.comment(column.name, told)
 
     def _changes(self, step: Step, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
@@ -233,7 +233,7 @@ class Mirror:
 
     def _rewrite(self, step: Step, columns: list[Column]) -> None:
         """The table anew, with what TiDB made of these columns' values."""
-        frame = self.spark.read.format("delta").load(lake.absolute(self.path))
+        frame = self.delta.read()
         made, lost = dict[str, Any](), []
         for column in columns:
             old, name = column_before(step, column.name), quoted(column.name)
@@ -251,37 +251,24 @@ class Mirror:
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
         rows = frame.select(*(made.get(name, F.col(quoted(name))) for name in frame.columns))
-        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(lake.absolute(self.path))
+        self.delta.overwrite(rows)
 
     def _retype(self, name: str, have: str, wanted: str) -> None:
         """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""
-        from pyspark.errors import PySparkException
-
         if have == "string" and wanted != "string":
             return  # text holds every value; nothing is converted that need not be
-        try:
-            self.spark.sql(f"ALTER TABLE {lake.at(self.path)} ALTER COLUMN {quoted(name)} TYPE {wanted}")
+        if self.delta.widen(name, wanted):
             return
-        except PySparkException:
-            frame = self.spark.read.format("delta").load(lake.absolute(self.path))
+        frame = self.delta.read()
         cast = frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})"))
         back = f"try_cast(try_cast({quoted(name)} AS {wanted}) AS {have})"
         if not frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty():
             details = f"column {name}: its rows don't fit from {have} to {wanted}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        writer = cast.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.save(lake.absolute(self.path))
+        self.delta.overwrite(cast)
 
     def _columns(self) -> dict[str, str]:
-        schema = self.spark.read.format("delta").load(lake.absolute(self.path)).schema
-        return {f.name: f.dataType.simpleString() for f in schema.fields}
-
-    def _properties(self) -> dict[str, str]:
-        row = self.spark.sql(f"DESCRIBE DETAIL {lake.at(self.path)}").collect()[0]
-        return dict(row["properties"])
-
-    def _remember(self, name: str, value: str) -> None:
-        self.spark.sql(f"ALTER TABLE {lake.at(self.path)} SET TBLPROPERTIES ('{name}' = '{value}')")
+        return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
 
 
 def _sql_type(column: Column) -> str:
@@ -291,7 +278,7 @@ def _sql_type(column: Column) -> str:
 def _comment(column: Column) -> str:
     """The column's TiDB type as its comment, "" where nobody knows it."""
     told = metadata_of(column, certain=bool(column.charset) or column.id != 0)
-    return f" COMMENT {_literal(told['tidb_type'])}" if told else ""
+    return str(told["tidb_type"]) if told else ""
 
 
 def _constant(column: Column, value: Any) -> str:

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 
 from schemas.errors import SetupError
 from schemas.table import Column, Table
-from spark_jobs import lake
 from spark_jobs.columns import _literal, quoted
 from spark_jobs.conversions import converter
+from spark_jobs.delta import Upsert
 from spark_jobs.history import Step, added, names_over_time, types_over_time
 from spark_jobs.merge_columns import APPLIED, NUMBERS, Mirror
-from spark_jobs.stones import COMMIT_TS, Stones
+from spark_jobs.stones import COMMIT_TS
 from spark_jobs.summary import Summary
 from spark_jobs.table_view import NOT_TYPED, OnLossy
 
@@ -54,7 +54,7 @@ class Target(Mirror):
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
         self._refuse_unsure(rows, steps, emptied)
         unburied = -1
-        if lake.exists(self.spark, self.path):
+        if self.delta.exists():
             unburied = self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
@@ -77,7 +77,7 @@ class Target(Mirror):
 
     def follow(self, table: Table, steps: list[Step]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
-        if lake.exists(self.spark, self.path):
+        if self.delta.exists():
             self._refuse_unsure(None, steps, max((s.commit_ts for s in steps if s.emptied), default=-1))
             self._follow(table, steps)
 
@@ -88,8 +88,8 @@ class Target(Mirror):
         if not unsure:
             return
         step, copies = unsure[-1], []
-        if lake.exists(self.spark, self.path) and int(self._properties().get(APPLIED, 0)) < step.commit_ts:
-            there = self.spark.read.format("delta").load(lake.absolute(self.path))
+        if self.delta.exists() and int(self.delta.properties().get(APPLIED, 0)) < step.commit_ts:
+            there = self.delta.read()
             copies.append(there.where(f"{COMMIT_TS} > {emptied}").select(F.col(COMMIT_TS).alias("commit_ts")))
         if rows is not None:
             copies.append(rows.where("op <> 'd'").select("commit_ts"))
@@ -230,31 +230,24 @@ class Target(Mirror):
         count = newest.count()
         if not count:
             return 0
-        stones = Stones(self.spark, self.path, keys, [self._type(c) for c in keys])
+        stones = self._stones(keys)
         stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
         self._refuse_unburied(newest, keys, unburied)
-        source = stones.without_late(newest)
-        view = "bridge_merge_source"
-        source.createOrReplaceTempView(view)
-        on = " AND ".join(f"t.{quoted(c.name)} <=> s.{n}" for n, c in zip(names, keys, strict=True))
-        pairs = [(quoted(c.name), f"s.v_{n}") for n, c in enumerate(shown)] + [(COMMIT_TS, "s.commit_ts")]
-        self.spark.sql(
-            f"MERGE INTO {lake.at(self.path)} t USING {view} s ON {on}"
-            f" WHEN MATCHED AND s.gone AND (s.commit_ts > t.{COMMIT_TS}"
-            f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS})) THEN DELETE"
-            f" WHEN MATCHED AND NOT s.gone AND s.commit_ts >= t.{COMMIT_TS} THEN"
-            f" UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
-            f" WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({', '.join(a for a, _ in pairs)})"
-            f" VALUES ({', '.join(b for _, b in pairs)})"
+        pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
+        values = [*((c.name, f"v_{n}") for n, c in enumerate(shown)), (COMMIT_TS, "commit_ts")]
+        gone = (
+            f"s.gone AND (s.commit_ts > t.{COMMIT_TS}"
+            f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
-        self.spark.catalog.dropTempView(view)
+        written = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
+        self.delta.merge(stones.without_late(newest), Upsert(pairs, values, written, "NOT s.gone", gone))
         return count
 
     def _refuse_unburied(self, newest: DataFrame, keys: list[Column], until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
         if until < 0:
             return
-        there = self.spark.read.format("delta").load(lake.absolute(self.path)).alias("t")
+        there = self.delta.read().alias("t")
         same = [F.col(f"t.{quoted(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
         late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
         found = late.join(there, same, "left_anti").select("commit_ts").first()

@@ -17,10 +17,11 @@ from schemas.event import DdlEvent
 from schemas.publish.spark import EXACT
 from schemas.table import Table, TableId
 from schemas.wire import format_named
-from spark_jobs import cell_lines
+from spark_jobs import cell_lines, lake
 from spark_jobs.cell_warm import warm, warm_changes, warm_lines
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.columns import arrow_schema, unfit
+from spark_jobs.delta import AUTO
 from spark_jobs.endpoints import KafkaClient, delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import in_order, of_events, steps_of
@@ -197,7 +198,8 @@ class Runner:
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-        target = Target(session, self._table, self._path, types, zone_of(work.read), names, on_lossy)
+        writer = lake.engine_of(session, work.merge or AUTO)
+        target = Target(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
         if changes is None:
             if known is not None:
                 target.follow(known, steps)
@@ -343,10 +345,6 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def needs_delta(*places: str | None) -> bool:
-    return any(place is not None and delta_of(place) is not None for place in places)
 
 
 def _is_of(id_: TableId | None) -> Column:

@@ -153,7 +153,7 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
     ours = {
         **RUNTIME,
         **_START,
-        **({**_LOCAL, **_sockets(scratch)} if _is_local(master) else {}),
+        **({**_LOCAL, **_sockets(scratch), **_shuffles()} if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
         _JVM_OPTIONS: " ".join([_HUGE, f"-Dlog4j2.configurationFile={log4j}", *_driver_options(master, config)]),
@@ -185,6 +185,14 @@ def _sockets(folder: Path) -> dict[str, str]:
         return {}
     name = "spark.python.unix.domain.socket"
     return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
+
+
+def _shuffles() -> dict[str, str]:
+    """Into how many parts this machine shuffles: 200 and 50, as Spark and Delta have it, are a cluster's, and cost each
+    small query a second or more. A part of many rows spills to the disk.
+    """
+    parts = str(max(8, 4 * (os.cpu_count() or 1)))
+    return {"spark.sql.shuffle.partitions": parts, "spark.databricks.delta.snapshotPartitions": parts}
 
 
 def _variables(*, local: bool) -> dict[str, str]:

@@ -11,10 +11,11 @@ from schemas.plain import json_line
 from spark_jobs import lake
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.endpoints import KafkaClient, delta_of, topic_of
+from spark_jobs.flow import Work
 from spark_jobs.messages import LineWriter, message_line, message_of_row
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 ID = "bridge.id"
 """Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""
@@ -229,3 +230,16 @@ def place_of_frames(
     if form == "change" or place == "-" or place.endswith(".parquet"):
         raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
     return _File(Path(place)) if checkpoint is None else _Folder(Path(place), checkpoint, dead)
+
+
+def session_of(work: Work, master: str | None, out: str, dead: str | None) -> SparkSession:
+    """The session of a job that writes to these places. SetupError as spark_jobs.lake.session."""
+    tables = [place for place in (out, dead) if place is not None and delta_of(place) is not None]
+    if work.merge is None or dead in tables:
+        if work.merge == "deltalake":
+            raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
+        return lake.session(master, bool(tables))
+    spark = lake.session(master, bool(tables), by=work.merge)
+    for place in tables:
+        lake.engine_of(spark, work.merge)(spark, delta_of(place) or "")  # refuses a place that it can't write to
+    return spark

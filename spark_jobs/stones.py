@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from schemas.table import Column
-from spark_jobs import lake
 from spark_jobs.columns import quoted
+from spark_jobs.delta import DeltaTable, Engine, Upsert
 from spark_jobs.history import Step
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ class Stones:
     path: str
     keys: Sequence[Column]
     types: Sequence[str]
+    engine: Engine
 
     @property
-    def place(self) -> str:
-        return lake.absolute(self.path).rstrip("/") + "__tombstones"
+    def table(self) -> DeltaTable:
+        return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
     def bury(self, gone: DataFrame) -> None:
         """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
@@ -45,23 +46,18 @@ class Stones:
             return
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
         named = gone.select(*names, F.col("commit_ts").alias(COMMIT_TS))
-        if not lake.exists(self.spark, self.place):
-            named.write.format("delta").save(self.place)
+        if not self.table.exists():
+            self.table.overwrite(named)
             return
-        named.createOrReplaceTempView("bridge_gone")
-        on = " AND ".join(f"t.{quoted(c.name)} <=> s.{quoted(c.name)}" for c in self.keys)
-        self.spark.sql(
-            f"MERGE INTO {lake.at(self.place)} t USING bridge_gone s ON {on}"
-            f" WHEN MATCHED AND s.{COMMIT_TS} > t.{COMMIT_TS}"
-            " THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        self.spark.catalog.dropTempView("bridge_gone")
+        keys = [(c.name, c.name) for c in self.keys]
+        values = [*keys, (COMMIT_TS, COMMIT_TS)]
+        self.table.merge(named, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
 
     def without_late(self, newest: DataFrame) -> DataFrame:
         """Changes (k_0 …, commit_ts, gone) without those that are older than their key's delete."""
-        if not lake.exists(self.spark, self.place):
+        if not self.table.exists():
             return newest
-        buried = self._read().alias("b")
+        buried = self.table.read().alias("b")
         condition = F.lit(True)
         for n, column in enumerate(self.keys):
             condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quoted(column.name)}"))
@@ -72,17 +68,17 @@ class Stones:
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
         """Of deletes up to here: the table was emptied then, and no older change is applied any more."""
-        if lake.exists(self.spark, self.place) and COMMIT_TS in self._read().columns:
-            self.spark.sql(f"DELETE FROM {lake.at(self.place)} WHERE {COMMIT_TS} <= {commit_ts}")
+        if self.table.exists() and COMMIT_TS in self.table.read().columns:
+            self.table.delete(f"{COMMIT_TS} <= {commit_ts}")
 
     def follow(self, step: Step, made: Mapping[str, SparkColumn]) -> int | None:
         """The key's columns under their new names and, by old names, with the values that `made` has for them.
 
         Where one has none for a deleted key, all are forgotten: the newest commit_ts of them, else None.
         """
-        if not (step.renamed or made) or not lake.exists(self.spark, self.place):
+        if not (step.renamed or made) or not self.table.exists():
             return None
-        frame = self._read()
+        frame = self.table.read()
         made = {name: value for name, value in made.items() if name in frame.columns}
         renamed = {name: step.renamed.get(name, name) for name in frame.columns}
         # Where no old name is here, a run that was cut off has done it.
@@ -93,7 +89,9 @@ class Stones:
         if lost and not frame.where(reduce(or_, lost)).isEmpty():
             return self._forgotten(frame)
         names = renamed if moved else {name: name for name in frame.columns}
-        self._replace(frame.select(*(made.get(old, F.col(quoted(old))).alias(new) for old, new in names.items())))
+        self.table.overwrite(
+            frame.select(*(made.get(old, F.col(quoted(old))).alias(new) for old, new in names.items()))
+        )
         return None
 
     def fit(self) -> int | None:
@@ -102,9 +100,9 @@ class Stones:
         Where the key is another one, or deleted keys don't fit exactly, all are forgotten: the newest commit_ts of
         them, else None.
         """
-        if not lake.exists(self.spark, self.place):
+        if not self.table.exists():
             return None
-        frame = self._read()
+        frame = self.table.read()
         have, wanted = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
         if have == {**wanted, COMMIT_TS: "bigint"}:
             return None
@@ -112,7 +110,9 @@ class Stones:
             made = {name: f"try_cast({quoted(name)} AS {kind})" for name, kind in wanted.items()}
             lost = [f"NOT {quoted(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
             if frame.where(" OR ".join(lost)).isEmpty():
-                self._replace(frame.select(*(F.expr(text).alias(name) for name, text in made.items()), COMMIT_TS))
+                self.table.overwrite(
+                    frame.select(*(F.expr(text).alias(name) for name, text in made.items()), COMMIT_TS)
+                )
                 return None
         return self._forgotten(frame)
 
@@ -120,11 +120,5 @@ class Stones:
         newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
         kinds = zip(self.keys, self.types, strict=True)
         columns = [*(f"{quoted(column.name)} {kind}" for column, kind in kinds), f"{COMMIT_TS} bigint"]
-        self._replace(self.spark.createDataFrame([], ", ".join(columns)))
+        self.table.overwrite(self.spark.createDataFrame([], ", ".join(columns)))
         return None if newest is None else int(newest)
-
-    def _read(self) -> DataFrame:
-        return self.spark.read.format("delta").load(self.place)
-
-    def _replace(self, frame: DataFrame) -> None:
-        frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.place)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.ddl.versions import DdlText
 from schemas.errors import BridgeError, SetupError
 from schemas.table import TableId
-from spark_jobs import lake, lineage
+from spark_jobs import lineage
 from spark_jobs.checkpoint import Checkpoint
 from spark_jobs.codec import Side, check_any_order
 from spark_jobs.endpoints import KafkaClient, topic_of
@@ -31,8 +31,9 @@ from spark_jobs.history_tables import HistoryTables
 from spark_jobs.http_json import told_to_stop
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.metrics import Metrics
-from spark_jobs.micro_batch import Outcome, Runner, needs_delta
+from spark_jobs.micro_batch import Outcome, Runner
 from spark_jobs.progress import batch_line, tell_summary
+from spark_jobs.sinks import session_of
 from spark_jobs.spark_errors import data_lost, kafka_away, raised, refused, shortened, told, worker_died
 from spark_jobs.summary import Summary
 
@@ -92,7 +93,7 @@ def run_stream(stream: Stream) -> int:
         print(f"{stream.command}: {said}", file=sys.stderr)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
-    spark = lake.session(stream.master, needs_delta(stream.out, stream.dead))
+    spark = session_of(stream.work, stream.master, stream.out, stream.dead)
     running = _Running(stream, topic, spark, checkpoint, metrics)
     running.until_stopped()
     tell_summary(stream.command, running.total)

@@ -11,6 +11,7 @@ from schemas.wire import format_named
 from spark_jobs.commands import grammar
 from spark_jobs.commands.running import run_job
 from spark_jobs.commands.sides import read_side, view_of
+from spark_jobs.delta import AUTO, ENGINES
 from spark_jobs.endpoints import delta_of
 from spark_jobs.flow import Work
 from spark_jobs.history import statements_of
@@ -25,6 +26,9 @@ examples
 The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:
 from --ddl, from DDL in the topic, or (Avro without either) from the registered schemas, which can't tell a rename from
 a column dropped and one added: there no column goes. Columns have their TiDB type as comment.
+
+The table is written by delta-spark where its jars can be had, else by deltalake (pip install deltalake), which needs
+none: for a folder of this machine; a column that is renamed, dropped or of another type writes the table anew there.
 """
 
 
@@ -32,6 +36,9 @@ def add(commands: Any) -> None:
     p = grammar.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
     p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages")
     p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
+    p.add_argument(
+        "--engine", choices=(AUTO, *ENGINES), default=AUTO, help="what writes the table (delta-spark, else deltalake)"
+    )
     grammar.types(p)
     grammar.job(p, merges=True)
 
@@ -41,5 +48,5 @@ def run(args: argparse.Namespace) -> int:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
-    work = Work(read, None, None, args.on_error, merge=True)
+    work = Work(read, None, None, args.on_error, merge=args.engine)
     return run_job(args, work, statements_of(args.ddl))

@@ -35,8 +35,12 @@ SOAK = bool(os.environ.get("BRIDGE_SOAK"))
 ROUNDS = int(os.environ.get("BRIDGE_KILLS", "20")) if SOAK else 1
 MINUTES = float(os.environ.get("BRIDGE_KILLS_MINUTES", "inf"))
 LOT, AGAIN = (60, 12) if SOAK else (30, 6)
-KINDS = ("dedupe", "resolved", "merge", *(("folder", "delta", "kafka") if SOAK else ()))
-_MORE = {"dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"]}
+KINDS = ("dedupe", "resolved", "merge", *(("deltalake", "folder", "delta", "kafka") if SOAK else ()))
+_MORE = {
+    "dedupe": ["--dedupe"], "resolved": ["--until-resolved"], "merge": ["--table", "shop.orders"],
+    "deltalake": ["--table", "shop.orders", "--engine", "deltalake"],
+}  # fmt: skip
+_MERGES = ("merge", "deltalake")
 
 
 @dataclass
@@ -54,9 +58,9 @@ class Streams:
     def words(self, kind: str, trigger: str) -> list[str]:
         out = f"kafka:{self.targets[kind]}" if kind in self.targets else str(self.folder / kind / "out")
         return [
-            "merge" if kind == "merge" else "decode", "--format", "open", "--ddl", str(self.folder / "ddl.jsonl"),
+            "merge" if kind in _MERGES else "decode", "--format", "open", "--ddl", str(self.folder / "ddl.jsonl"),
             "--bootstrap-servers", self.kafka.bootstrap_servers, "--in", f"kafka:{self.source}", "--out",
-            f"delta:{out}" if kind in ("delta", "merge") else out, "--dead-letter", str(self.folder / kind / "dead"),
+            f"delta:{out}" if kind in ("delta", *_MERGES) else out, "--dead-letter", str(self.folder / kind / "dead"),
             "--stream", "--checkpoint", str(self.folder / kind / "checkpoint"), "--trigger", trigger,
             "--max-per-batch", str(LOT // 2 if trigger != "now" else 4 * LOT), *_MORE.get(kind, []),
         ]  # fmt: skip
@@ -119,9 +123,11 @@ def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams
     resolved = _rows(lines(streams.folder / "resolved" / "out"))
     assert [row[0] for row in resolved] == sorted(row[0] for row in resolved)
     assert Counter(resolved) == Counter(changes.sent)
-    merged = spark.read.format("delta").load(str(streams.folder / "merge" / "out")).collect()
-    assert {row["id"]: str(row["total"]) for row in merged} == changes.table
-    assert len(merged) == len(changes.table)
+    for kind in _MERGES:
+        if kind in KINDS:
+            merged = spark.read.format("delta").load(str(streams.folder / kind / "out")).collect()
+            assert {row["id"]: str(row["total"]) for row in merged} == changes.table
+            assert len(merged) == len(changes.table)
     if "folder" in KINDS:
         assert Counter(_rows(lines(streams.folder / "folder" / "out"))) == Counter(changes.sent)
     if "delta" in KINDS:

@@ -137,9 +137,12 @@ def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert settings["spark.driver.extraJavaOptions"].endswith("log4j2.properties -Dtheirs=1")
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.driver.host"] == "127.0.0.1"
+    assert int(settings["spark.sql.shuffle.partitions"]) >= 8
+    assert session._settings("local[1]", {"spark.sql.shuffle.partitions": "7"})["spark.sql.shuffle.partitions"] == "7"
     packages = session._settings("spark://host:7077", {"spark.jars.packages": "g:a:1"})
     assert "spark.jars" not in packages
     assert "spark.driver.host" not in packages
+    assert "spark.sql.shuffle.partitions" not in packages
 
 
 def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
