@@ -109,6 +109,7 @@ class Mirror:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
         self._refuse_other(properties, applied)
+        self._refuse_unknown(steps, applied)
         keys = [c for c in table.columns if c.handle_key]
         stones = self._stones(keys)
         forgotten = [int(properties.get(_UNBURIED, -1))]
@@ -158,6 +159,28 @@ class Mirror:
             f" {was}: another table (RENAME TABLE), whose rows go to another place"
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _refuse_unknown(self, steps: list[Step], applied: int) -> None:
+        """The columns that are there come of other statements than those given: one came late, or is not given now.
+
+        To follow what is given would drop columns with all their values, and fill others with NULL.
+        """
+        then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
+        if not then:
+            return
+        wanted, have = _shown(then[-1]), {c for c in self._columns() if not c.startswith(_BETWEEN)} - {COMMIT_TS}
+        # A run that was cut off had begun a later step.
+        later = [_shown(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
+        extra = have.difference(wanted, *later)
+        lost = {name for name in wanted - have if all(name in names for names in later)}
+        if extra or lost:
+            differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(lost))])
+            details = (
+                f"{self.path} follows the table's history up to commit_ts {applied}, and the history that is given has"
+                f" other columns there ({differ}): a statement is missing now, or came late. Give all of them; if one"
+                " came late, merge the whole changelog into a new place"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _rename(self, renamed: dict[str, str], name: str) -> None:
         """Old names → new ones, all at once. name: of the step."""
@@ -269,6 +292,10 @@ class Mirror:
 
     def _columns(self) -> dict[str, str]:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
+
+
+def _shown(table: Table) -> set[str]:
+    return {c.name for c in table.columns if not c.virtual}
 
 
 def _sql_type(column: Column) -> str:

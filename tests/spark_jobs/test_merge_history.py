@@ -276,3 +276,20 @@ def test_which_table_a_name_means(queries: list[str], name: str, names: list[tup
     after = [step.after for step in steps_of(statements, TableId("d", name))][-1]
     assert after is not None
     assert after.id.table == names[-1][1]
+
+
+def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that was given before and is not now, or came late: columns would go with their values, or be filled."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "ALTER TABLE t ADD COLUMN a int DEFAULT 7"),
+        (30, "ALTER TABLE t RENAME COLUMN v TO w"),
+    ]  # fmt: skip
+    first: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
+    assert merge(ddl, first, "t", ()) == 0
+    late: Ddl = [*ddl[:2], (25, "ALTER TABLE t ADD COLUMN b int DEFAULT 5"), *ddl[2:]]
+    columns = {"id": "2", "a": "1", "b": "1", "w": "1"}
+    for given, after, told in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
+        assert merge(given, [{"commit_ts": 40, "after": after}], "t", ()) == 2
+        assert told in capsys.readouterr().err
+    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", ()) == 0
+    assert rows(spark, "t") == [{"id": 1, "w": 1}]
