@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import SetupError
+from spark_jobs.messages import NO_KEY_OR_VALUE, OTHER_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+_TYPES = {
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+    "timestamp": "timestamp", "headers": "array<struct<key:string,value:binary>>",
+}  # fmt: skip
+_HEADERS = (_TYPES["headers"], "array<struct<value:binary,key:string>>")
+KAFKA_COLUMNS = tuple(_TYPES)
 KAFKA_SQL = tuple(f"`{name}`" for name in KAFKA_COLUMNS)
 _LINE = (
     "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
@@ -24,17 +30,45 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     A line that is no message object fails the query: use the command line for files that nobody vouches for.
     """
-    from pyspark.sql import functions as F
 
     if path.endswith(".parquet"):
-        found = spark.read.parquet(path)
-        stamped = F.timestamp_millis("timestamp") if dict(found.dtypes)["timestamp"] == "bigint" else F.col("timestamp")
-        return found.withColumn("timestamp", stamped).selectExpr(*KAFKA_SQL)
+        return _whole(spark.read.parquet(path), path)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
     return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
         "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
     )  # fmt: skip
+
+
+def _whole(found: DataFrame, path: str) -> DataFrame:
+    """Rows of a Parquet file with all of Kafka's columns: NULL for those, but key and value, that it lacks.
+
+    SetupError USAGE as from spark_jobs.messages.read_messages.
+    """
+    from pyspark.sql import functions as F
+
+    untyped = _untyped(path)
+    kinds = {name: kind for name, kind in found.dtypes if name not in untyped}
+    if missing := sorted({"key", "value"} - {*found.columns}):
+        raise SetupError("USAGE", details=NO_KEY_OR_VALUE.format(path=path, missing=", ".join(missing)))
+    if any(kinds.get(name, "binary") != "binary" for name in ("key", "value")) or (
+        kinds.get("headers", _TYPES["headers"]) not in _HEADERS
+    ):
+        raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
+    columns = {name: (F.col(name) if name in kinds else F.lit(None)).cast(kind) for name, kind in _TYPES.items()}
+    if kinds.get("timestamp") == "bigint":
+        columns["timestamp"] = F.timestamp_millis("timestamp")
+    return found.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _untyped(path: str) -> set[str]:
+    """Columns of a file that are NULL and of no type: Arrow writes them as Parquet's int."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).is_file():
+        return set()
+    return {field.name for field in pq.read_schema(path) if pa.types.is_null(field.type)}
 
 
 # Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of

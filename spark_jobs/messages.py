@@ -15,6 +15,9 @@ from schemas.plain import json_line
 from schemas.wire.framing import MAX_MESSAGE
 
 MAX_LINE = MAX_MESSAGE * 3
+# Of a Parquet file.
+NO_KEY_OR_VALUE = "{path}: no column {missing}; a message file has key and value in binary"
+OTHER_TYPES = "{path}: a message file has key and value in binary, and headers as key and value too"
 
 
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
@@ -46,11 +49,10 @@ def _read_parquet(path: Path) -> Iterator[Message]:
         with pq.ParquetFile(path) as file:
             missing = {"key", "value"} - set(file.schema_arrow.names)
             if missing:
-                details = f"{path}: no column {', '.join(sorted(missing))}; a message file has key and value in binary"
+                details = NO_KEY_OR_VALUE.format(path=path, missing=", ".join(sorted(missing)))
                 raise SetupError("USAGE", details=details)
             if not _has_kafkas_types(file.schema_arrow, pa):
-                details = f"{path}: a message file has key and value in binary, and headers as key and value too"
-                raise SetupError("USAGE", details=details)
+                raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
             for batch in file.iter_batches(4096):
                 yield from map(message_of_row, rows_of(batch))
     except (OSError, pa.ArrowException) as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,9 @@ from spark_jobs.lookup import HttpSchemas
 from spark_jobs.messages import message_line, parse_line, read_messages
 from tests.spark_jobs.registries import answer, golden_registry, serving
 from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ASKED: tuple[Callable[[HttpSchemas], object], ...] = (
     lambda r: r.by_id(1, "value"),
@@ -351,3 +354,34 @@ def test_g7_an_unknown_id_is_not_asked_for_again_and_again() -> None:
             with pytest.raises(WireError):
                 registry.by_id(7, "value")
         assert len(server.seen) == 1
+
+
+def test_s1_parquet_without_all_of_kafkas_columns_in_spark(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An internal error with --spark, without `headers`, which Spark's Kafka source leaves out unless told."""
+    assert spark
+    stamped = [m for m in AVRO.messages() if m.value is not None]
+    table = {
+        "key": pa.array([m.key for m in stamped], pa.binary()),
+        "value": pa.array([m.value for m in stamped], pa.binary()),
+        "partition": pa.array([m.partition for m in stamped], pa.int64()), "headers": pa.nulls(len(stamped)),
+        "offset": pa.array([m.offset for m in stamped], pa.int32()),
+        "timestamp": pa.array([datetime(2024, 1, 1)] * len(stamped), pa.timestamp("us")),
+    }  # fmt: skip
+    argv = ["decode", "--format", "avro", "--schemas", str(AVRO.meta_file), "--time-zone", "UTC", "--in", "t.parquet"]
+    for columns in ([*table], ["key", "value"]):
+        pq.write_table(pa.table({name: table[name] for name in columns}), "t.parquet")
+        assert main([*argv, "--out", "here.jsonl"]) == 0
+        assert main([*argv, "--out", "spark.jsonl", "--spark"]) == 0
+        assert Path("spark.jsonl").read_text() == Path("here.jsonl").read_text()
+    capsys.readouterr()
+    texts = pa.array(["k"]), pa.array(["v"])
+    headers = {"key": pa.array([b"k"]), "value": pa.array([b"v"]), "headers": pa.array([[{"x": 1}]])}
+    for bad in (dict(zip(("key", "value"), texts, strict=True)), {"key": pa.array([b"k"])}, headers):
+        pq.write_table(pa.table(bad), "t.parquet")
+        told = []
+        for more in ([], ["--spark"]):
+            assert main([*argv, *more]) == 2
+            told.append(capsys.readouterr().err.replace(str(Path().absolute()) + "/", ""))
+        assert told[0] == told[1]
