@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SOURCE = "bridge_merge_source"
+_MAPPING = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,7 @@ class SparkDelta:
         return lake.exists(self.spark, self.path)
 
     def prepare(self) -> dict[str, str]:
-        have = self.properties()
-        for name, value in lake.PROPERTIES.items():
-            if have.get(name) != value:  # deltalake made it
-                self.remember(name, value)
-        return have
+        return self.properties()
 
     def read(self) -> DataFrame:
         return self.spark.read.format("delta").load(lake.absolute(self.path))
@@ -65,9 +62,11 @@ class SparkDelta:
         self._alter(f"ADD COLUMNS ({_shown(column)})")
 
     def rename(self, old: str, new: str) -> None:
+        self._map_columns()
         self._alter(f"RENAME COLUMN {quoted(old)} TO {quoted(new)}")
 
     def drop(self, name: str) -> None:
+        self._map_columns()
         self._alter(f"DROP COLUMN {quoted(name)}")
 
     def comment(self, name: str, text: str) -> None:
@@ -100,6 +99,11 @@ class SparkDelta:
             f" VALUES ({', '.join(b for _, b in pairs)})"
         )
         self.spark.catalog.dropTempView(_SOURCE)
+
+    def _map_columns(self) -> None:
+        """What a table needs whose columns get other names, or go: one that deltalake made lacks it."""
+        if self.properties().get(_MAPPING, "none") == "none":
+            self.remember(_MAPPING, lake.PROPERTIES[_MAPPING])
 
     def _alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self._name} {change}")

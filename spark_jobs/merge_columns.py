@@ -166,10 +166,12 @@ class Mirror:
         To follow what is given would drop columns with all their values, and fill others with NULL.
         """
         then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
-        if not then:
+        if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
             return
-        wanted, have = _shown(then[-1]), {c for c in self._columns() if not c.startswith(_BETWEEN)} - {COMMIT_TS}
-        # A run that was cut off had begun a later step.
+        wanted, have = _shown(then[-1]), self._columns().keys() - {COMMIT_TS}
+        if any(name.startswith(_BETWEEN) for name in have):
+            return  # a run was cut off while columns got new names
+        # Or it was while a later step was followed.
         later = [_shown(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
         extra = have.difference(wanted, *later)
         lost = {name for name in wanted - have if all(name in names for names in later)}
@@ -177,8 +179,9 @@ class Mirror:
             differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(lost))])
             details = (
                 f"{self.path} follows the table's history up to commit_ts {applied}, and the history that is given has"
-                f" other columns there ({differ}): a statement is missing now, or came late. Give all of them; if one"
-                " came late, merge the whole changelog into a new place"
+                f" other columns there ({differ}): a statement is missing now, came late, or was changed. Give all of"
+                " them, and a new definition with a newer commit_ts; if one came late, merge the whole changelog into a"
+                " new place"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
