@@ -39,10 +39,15 @@ class Tls:
         return context
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Read the files into a context; connections from then on use them. Raises SetupError.
+        """Read the files into a context; connections from then on use them. Raises SetupError, and leaves it as it was.
 
         A certificate authority that is no longer in the file is trusted until the next start: OpenSSL only adds.
         """
+        # A certificate that came before its key: OpenSSL would take it, and shake no more hands until the key is there.
+        self._read(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        self._read(context)
+
+    def _read(self, context: ssl.SSLContext) -> None:
         what, path = "TLS certificate", self.certificate
         try:
             context.load_cert_chain(self.certificate, self.key or None, lambda: self.password)

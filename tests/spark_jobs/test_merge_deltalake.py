@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs import jars
+from schemas.errors import SetupError
+from spark_jobs import jars, lake
 from spark_jobs.cache import cache_dir
 from spark_jobs.cli import main
 from tests.spark_jobs import test_merge, test_merge_history
@@ -26,13 +27,25 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ("--engine", "deltalake")
+SOAK = "BRIDGE_SOAK" in os.environ
 SAME = (
-    test_merge.test_columns_follow_the_history_and_the_newest_change_wins,
     test_merge.test_names_that_stand_for_other_columns,
-    test_merge_history.test_rows_get_the_values_of_their_columns_new_types,
-    test_merge_history.test_deleted_keys_follow_the_key,
+    *(
+        (
+            test_merge.test_columns_follow_the_history_and_the_newest_change_wins,
+            test_merge.test_types_that_change,
+            test_merge.test_a_key_of_which_the_old_row_has_what_changed,
+            test_merge_history.test_rows_get_the_values_of_their_columns_new_types,
+            test_merge_history.test_deleted_keys_follow_the_key,
+            test_merge_history.test_another_key_after_deletes,
+            test_merge_history.test_names_in_other_letters,
+            test_merge_history.test_a_table_that_is_dropped_and_brought_back,
+        )
+        if SOAK
+        else ()
+    ),
 )
-"""Tests of merge by delta-spark; all of them were run once by deltalake."""
+"""Tests of merge by delta-spark."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +61,7 @@ def test_as_by_delta_spark(
 
     def by_deltalake(argv: Sequence[str]) -> int:
         merged.append(argv[0])
-        return main([*argv, *ENGINE] if argv[0] == "merge" else [*argv])
+        return main([*argv, *ENGINE] if argv[0] == "merge" else [*argv])  # the last --engine wins
 
     monkeypatch.setattr(sys.modules[test.__module__], "main", by_deltalake)
     test(**{name: request.getfixturevalue(name) for name in inspect.signature(test).parameters})
@@ -120,6 +133,36 @@ def test_what_only_delta_spark_can_do(more: tuple[str, str], why: str, capsys: p
     assert why in capsys.readouterr().err
 
 
+def test_what_writes_where_deltas_jars_are_missing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a real session, as this process has one with Delta's jars; test_no_jars_of_deltas has one."""
+
+    def missing() -> dict[str, str]:
+        raise SetupError("JAR_MISSING", details="could not fetch delta-spark. Is there a network?")
+
+    def session(_app: str, *, master: str | None, config: dict[str, str]) -> SparkSession:
+        del master
+        begun.append(config)
+        return spark
+
+    begun: list[dict[str, str]] = []
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(lake, "delta_config", missing)
+    monkeypatch.setattr(lake, "spark_session", session)
+    assert lake.session(None, True, by="auto") is spark
+    assert capsys.readouterr().err == (
+        "deltalake writes the table, as delta-spark can't be had: could not fetch delta-spark\n"
+    )
+    assert lake.session(None, True, by="deltalake") is spark
+    assert (capsys.readouterr().err, begun) == ("", [{}, {}])
+    for by in ("auto", "delta-spark"):
+        monkeypatch.setattr(lake, "find_spec", lambda _: None)
+        with pytest.raises(SetupError, match="could not fetch"):
+            lake.session(None, True, by=by)
+
+
+@pytest.mark.skipif(not SOAK, reason="a cold Spark for half a minute: make soak has it")
 def test_no_jars_of_deltas(tmp_path: Path) -> None:
     """Spark's own jars are there and Delta's can't be fetched: deltalake writes, and the job says so."""
     argv, own = _job("t", [{"after": {"the id": "1", "v": "a", "w": None}}], [TABLE]), tmp_path / "own"

@@ -38,7 +38,9 @@ def _write_ddl(ddl: Ddl, name: str) -> str:
     return name
 
 
-def merge(ddl: Ddl, changes: Changes, place: str, splits: tuple[int, ...], table: str = "d.t") -> int:
+def merge(
+    ddl: Ddl, changes: Changes, place: str, splits: tuple[int, ...], table: str = "d.t", engine: str = "delta-spark"
+) -> int:
     """The exit code of the run that failed, else of the last one; each takes DDL and changes up to a commit_ts."""
     lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -49,7 +51,7 @@ def merge(ddl: Ddl, changes: Changes, place: str, splits: tuple[int, ...], table
         part, begun = messages[begun:count], count
         told = _write_ddl([one for one in ddl if one[0] < until], "some")
         argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{place}"]
-        code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl")])
+        code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl"), "--engine", engine])
         if code:
             break
     return code
@@ -61,9 +63,16 @@ def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
 
 
 def both(ddl: Ddl, changes: Changes, split: int, check: Callable[[str, int], None], table: str = "d.t") -> None:
-    """In one run, and in two."""
-    for place, splits in (("fresh", ()), ("stepwise", (split,))):
-        check(place, merge(ddl, changes, place, splits, table))
+    """In one run, by deltalake, which takes less time; and in two, in which delta-spark changes the table.
+
+    That deltalake does the same in two, test_merge_deltalake holds of some.
+    """
+    runs: tuple[tuple[str, tuple[int, ...], str], ...] = (
+        ("fresh", (), "deltalake"),
+        ("stepwise", (split,), "delta-spark"),
+    )
+    for place, splits, engine in runs:
+        check(place, merge(ddl, changes, place, splits, table, engine))
 
 
 def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ import http.client
 import socket
 import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -100,6 +101,35 @@ def test_a_renewed_certificate_is_used(authority: Authority) -> None:
         before = serial(url)
         authority.issue("renewed")
         until(lambda: serial(url) != before)
+
+
+def test_a_certificate_whose_key_is_not_there_yet(authority: Authority) -> None:
+    """It comes first, and the files are looked at before the key comes: the old one is shown until then."""
+    old, new = authority.issue("old"), authority.issue("new")
+    tls = Tls(old.certificate, old.key)
+    context = tls.context()
+    before = shown(context)
+    Path(old.certificate).write_bytes(Path(new.certificate).read_bytes())
+    with pytest.raises(SetupError):
+        tls.load(context)
+    assert shown(context) == before
+    Path(old.key).write_bytes(Path(new.key).read_bytes())
+    tls.load(context)
+    assert shown(context) != before
+
+
+def shown(server: ssl.SSLContext) -> bytes | None:
+    """The certificate that a client of this context gets."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(back, there)
+    ends = [client, server.wrap_bio(there, back, server_side=True)]
+    for _ in range(4):
+        for end in ends:
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return client.getpeercert(True)
 
 
 def serial(url: str) -> str:
