@@ -35,7 +35,7 @@ class Tls:
         context.options |= ssl.OP_NO_RENEGOTIATION
         if self.client_ca:
             context.verify_mode = ssl.CERT_OPTIONAL if self.client_auth == OPTIONAL else ssl.CERT_REQUIRED
-        self.load(context)
+        self._read(context)
         return context
 
     def load(self, context: ssl.SSLContext) -> None:
@@ -44,7 +44,7 @@ class Tls:
         A certificate authority that is no longer in the file is trusted until the next start: OpenSSL only adds.
         """
         # A certificate that came before its key: OpenSSL would take it, and shake no more hands until the key is there.
-        self._read(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        self.context()
         self._read(context)
 
     def _read(self, context: ssl.SSLContext) -> None:

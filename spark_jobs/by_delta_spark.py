@@ -55,8 +55,8 @@ class SparkDelta:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer.save(lake.absolute(self.path))
 
-    def allow(self, types: Sequence[str]) -> None:
-        lake.allow_ntz(self.spark, self.path, types, [kind for _, kind in self.read().dtypes])
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        lake.allow_ntz(self.spark, self.path, types, have)
 
     def add(self, column: Shown) -> None:
         self._alter(f"ADD COLUMNS ({_shown(column)})")

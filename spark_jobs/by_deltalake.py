@@ -118,9 +118,10 @@ class Deltalake:
         self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     @_refusing
-    def allow(self, types: Sequence[str]) -> None:
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         from deltalake import TableFeatures
 
+        del have  # the log tells
         table = self._table()
         if any("timestamp_ntz" in kind for kind in types) and _NTZ not in (table.protocol().reader_features or ()):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)

@@ -61,8 +61,8 @@ class DeltaTable(Protocol):
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
         ...
 
-    def allow(self, types: Sequence[str]) -> None:
-        """Before columns of these types come."""
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        """Before columns of these types come. have: the types of those that are there."""
         ...
 
     def add(self, column: Shown) -> None: ...

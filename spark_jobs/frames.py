@@ -30,7 +30,6 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     A line that is no message object fails the query: use the command line for files that nobody vouches for.
     """
-
     if path.endswith(".parquet"):
         return _whole(spark.read.parquet(path), path)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
@@ -56,6 +55,8 @@ def _whole(found: DataFrame, path: str) -> DataFrame:
     ):
         raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
     columns = {name: (F.col(name) if name in kinds else F.lit(None)).cast(kind) for name, kind in _TYPES.items()}
+    if "headers" in kinds:
+        columns["headers"] = F.col("headers")  # a cast goes by place, not by name
     if kinds.get("timestamp") == "bigint":
         columns["timestamp"] = F.timestamp_millis("timestamp")
     return found.select(*(column.alias(name) for name, column in columns.items()))

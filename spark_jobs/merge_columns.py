@@ -215,7 +215,7 @@ class Mirror:
     def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
-        self.delta.allow([self._type(c) for c in table.columns])
+        self.delta.allow([self._type(c) for c in table.columns], [*have.values()])
         columns = [c for c in table.columns if not c.virtual]
         changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
         if step is not None and changed:

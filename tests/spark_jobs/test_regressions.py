@@ -19,6 +19,7 @@ import pytest
 from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from spark_jobs.cli import main
+from spark_jobs.frames import read_files
 from spark_jobs.kafka import read_topic
 from spark_jobs.lookup import HttpSchemas
 from spark_jobs.messages import message_line, parse_line, read_messages
@@ -360,7 +361,6 @@ def test_s1_parquet_without_all_of_kafkas_columns_in_spark(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An internal error with --spark, without `headers`, which Spark's Kafka source leaves out unless told."""
-    assert spark
     stamped = [m for m in AVRO.messages() if m.value is not None]
     table = {
         "key": pa.array([m.key for m in stamped], pa.binary()),
@@ -370,11 +370,15 @@ def test_s1_parquet_without_all_of_kafkas_columns_in_spark(
         "timestamp": pa.array([datetime(2024, 1, 1)] * len(stamped), pa.timestamp("us")),
     }  # fmt: skip
     argv = ["decode", "--format", "avro", "--schemas", str(AVRO.meta_file), "--time-zone", "UTC", "--in", "t.parquet"]
-    for columns in ([*table], ["key", "value"]):
-        pq.write_table(pa.table({name: table[name] for name in columns}), "t.parquet")
+    swapped = pa.array([[{"value": b"v", "key": "k"}]] * len(stamped))  # the struct's fields in the other order
+    for columns in ([*table], ["key", "value"], ["key", "value", "headers"]):
+        found = {name: table[name] for name in columns}
+        pq.write_table(pa.table(found if len(columns) != 3 else found | {"headers": swapped}), "t.parquet")
         assert main([*argv, "--out", "here.jsonl"]) == 0
         assert main([*argv, "--out", "spark.jsonl", "--spark"]) == 0
         assert Path("spark.jsonl").read_text() == Path("here.jsonl").read_text()
+    read = read_files(spark, str(Path("t.parquet").absolute())).selectExpr("headers[0].key k", "headers[0].value v")
+    assert {(row["k"], bytes(row["v"])) for row in read.collect()} == {("k", b"v")}
     capsys.readouterr()
     texts = pa.array(["k"]), pa.array(["v"])
     headers = {"key": pa.array([b"k"]), "value": pa.array([b"v"]), "headers": pa.array([[{"x": 1}]])}
