@@ -7,7 +7,7 @@ headers: what Spark's Kafka source yields.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +23,7 @@ from spark_jobs.cell_warm import warm, warm_changes
 from spark_jobs.codec import Side, check_any_order, check_topic_rule
 from spark_jobs.columns import CHANGES, TOLD_MESSAGES, arrow_schema, row_type, tidb_row, typed_row
 from spark_jobs.definitions import Definitions
-from spark_jobs.frames import KAFKA_COLUMNS
+from spark_jobs.frames import kafka_columns, kinds_of
 from spark_jobs.history_tables import HistoryTables
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.packed import map_messages
@@ -35,7 +35,7 @@ from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, TranscodeBatches
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 CHANGE_COLUMNS = (
@@ -48,13 +48,6 @@ File = str | os.PathLike[str]
 _NEEDED = {
     "kind": ("string",), "op": ("string",), "commit_ts": ("bigint", "int"), "db": ("string",), "table": ("string",),
     "before": ("map<", "struct<", "void"), "after": ("map<", "struct<", "void"),
-}  # fmt: skip
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_TYPES = {"partition": "int", "offset": "bigint", "timestamp": "timestamp", "topic": "string"}
-# What these columns may be; anything else would become NULL, or another time.
-_TAKEN = {
-    "topic": ("string",), "partition": _INTEGERS, "offset": _INTEGERS, "timestamp": ("timestamp", "bigint"),
-    "headers": ("array<",),
 }  # fmt: skip
 
 
@@ -199,58 +192,11 @@ def encode(
     return without_unwritten(map_batches(events, batches, TOLD_MESSAGES))
 
 
-def kafka_columns(messages: DataFrame) -> DataFrame:
-    """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
-
-    A timestamp in bigint is Kafka's own: milliseconds. SetupError USAGE without key and value, and for a column of
-    another type than Kafka's.
-    """
-    from pyspark.sql import functions as F
-
-    if str(messages.sparkSession.conf.get("spark.sql.timestampType")) == "TIMESTAMP_NTZ":
-        details = "spark.sql.timestampType is TIMESTAMP_NTZ: times would lose their zone; set it to TIMESTAMP_LTZ"
-        raise SetupError("USAGE", details=details)
-    have = _kinds(messages, KAFKA_COLUMNS)
-    if have.get("key") != "binary" or have.get("value") != "binary":
-        told = dict(messages.dtypes)
-        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
-    for name, kinds in _TAKEN.items():
-        if not have.get(name, "void").startswith((*kinds, "void")):
-            raise SetupError(
-                "USAGE", details=f"column {name}: Kafka's is {_TYPES.get(name, kinds[0])}, not {have[name]}"
-            )
-    columns: list[Column] = []
-    for name in KAFKA_COLUMNS:
-        if name == "headers":
-            if name in have:
-                columns.append(F.col(name).cast("array<struct<key:string,value:binary>>").alias(name))
-        else:
-            found = F.col(name) if name in have else F.lit(None)
-            found = F.timestamp_millis(found) if have.get(name) == "bigint" and name == "timestamp" else found
-            found = found.cast(_TYPES.get(name, "binary"))
-            if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
-                found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
-            columns.append(found.alias(name))
-    return messages.select(*columns)
-
-
-def _kinds(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """Types of the columns that the frame has of these, in any case where its session takes names so."""
-    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
-    found: dict[str, str] = {}
-    for name, kind in frame.dtypes:
-        known = name if exact else name.lower()
-        if known in found and known in names:
-            raise SetupError("USAGE", details=f"the frame has two columns {known}")
-        found[known] = kind
-    return {name: found[name] for name in names if name in found}
-
-
 def _events(changes: DataFrame) -> DataFrame:
     """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another."""
     from pyspark.sql import functions as F
 
-    have = _kinds(changes, CHANGE_COLUMNS)
+    have = kinds_of(changes, CHANGE_COLUMNS)
     for name, kinds in _NEEDED.items():
         if not have.get(name, "").startswith(kinds):
             what = f"is {have[name]}" if name in have else "is missing"

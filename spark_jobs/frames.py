@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,19 @@ from schemas.errors import SetupError
 from spark_jobs.messages import NO_KEY_OR_VALUE, OTHER_TYPES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _TYPES = {
     "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
     "timestamp": "timestamp", "headers": "array<struct<key:string,value:binary>>",
 }  # fmt: skip
-_HEADERS = (_TYPES["headers"], "array<struct<value:binary,key:string>>")
+_SWAPPED = "array<struct<value:binary,key:string>>"
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+# What these columns may be; anything else would become NULL, or another time.
+_TAKEN = {
+    "topic": ("string",), "partition": _INTEGERS, "offset": _INTEGERS, "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<",),
+}  # fmt: skip
 KAFKA_COLUMNS = tuple(_TYPES)
 KAFKA_SQL = tuple(f"`{name}`" for name in KAFKA_COLUMNS)
 _LINE = (
@@ -51,15 +57,62 @@ def _whole(found: DataFrame, path: str) -> DataFrame:
     if missing := sorted({"key", "value"} - {*found.columns}):
         raise SetupError("USAGE", details=NO_KEY_OR_VALUE.format(path=path, missing=", ".join(missing)))
     if any(kinds.get(name, "binary") != "binary" for name in ("key", "value")) or (
-        kinds.get("headers", _TYPES["headers"]) not in _HEADERS
+        kinds.get("headers", _SWAPPED) not in (_SWAPPED, _TYPES["headers"])
     ):
         raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
-    columns = {name: (F.col(name) if name in kinds else F.lit(None)).cast(kind) for name, kind in _TYPES.items()}
-    if "headers" in kinds:
-        columns["headers"] = F.col("headers")  # a cast goes by place, not by name
-    if kinds.get("timestamp") == "bigint":
-        columns["timestamp"] = F.timestamp_millis("timestamp")
-    return found.select(*(column.alias(name) for name, column in columns.items()))
+    none = {name: F.lit(None).cast(kind) for name, kind in _TYPES.items() if name not in kinds}
+    return kafka_columns(found.withColumns(none)).selectExpr(*KAFKA_SQL)
+
+
+def kafka_columns(messages: DataFrame) -> DataFrame:
+    """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
+
+    A timestamp in bigint is Kafka's own: milliseconds. SetupError USAGE without key and value, and for a column of
+    another type than Kafka's.
+    """
+    from pyspark.sql import functions as F
+
+    if str(messages.sparkSession.conf.get("spark.sql.timestampType")) == "TIMESTAMP_NTZ":
+        details = "spark.sql.timestampType is TIMESTAMP_NTZ: times would lose their zone; set it to TIMESTAMP_LTZ"
+        raise SetupError("USAGE", details=details)
+    have = kinds_of(messages, KAFKA_COLUMNS)
+    if have.get("key") != "binary" or have.get("value") != "binary":
+        told = dict(messages.dtypes)
+        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
+    for name, kinds in _TAKEN.items():
+        if not have.get(name, "void").startswith((*kinds, "void")):
+            raise SetupError(
+                "USAGE",
+                details=f"column {name}: Kafka's is {_TYPES[name]}, not {have[name]}",
+            )
+    columns: list[Column] = []
+    for name in KAFKA_COLUMNS:
+        if name == "headers":
+            if name in have:
+                found = F.col(name)
+                if have[name] == _SWAPPED:  # a cast goes by place, not by name
+                    found = F.transform(found, lambda h: F.struct(h["key"], h["value"]))
+                columns.append(found.cast(_TYPES[name]).alias(name))
+        else:
+            found = F.col(name) if name in have else F.lit(None)
+            found = F.timestamp_millis(found) if have.get(name) == "bigint" and name == "timestamp" else found
+            found = found.cast(_TYPES[name])
+            if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
+                found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
+            columns.append(found.alias(name))
+    return messages.select(*columns)
+
+
+def kinds_of(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """Types of the columns that the frame has of these, in any case where its session takes names so."""
+    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    found: dict[str, str] = {}
+    for name, kind in frame.dtypes:
+        known = name if exact else name.lower()
+        if known in found and known in names:
+            raise SetupError("USAGE", details=f"the frame has two columns {known}")
+        found[known] = kind
+    return {name: found[name] for name in names if name in found}
 
 
 def _untyped(path: str) -> set[str]:

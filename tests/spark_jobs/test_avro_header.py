@@ -19,7 +19,7 @@ from schemas.types import BY_NAME
 from schemas.wire.base import Context
 from schemas.wire.framing import frame
 from spark_jobs import decode, fast_reader, typed_plan
-from spark_jobs.api import kafka_columns
+from spark_jobs.frames import kafka_columns
 from spark_jobs.lookup import FileSchemas, Registered
 
 if TYPE_CHECKING:

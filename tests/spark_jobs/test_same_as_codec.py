@@ -169,7 +169,7 @@ def _concerns(message: Message, result: Result, id_: TableId, exact: bool) -> bo
 
 
 def _frame(spark: SparkSession, messages: list[tuple[Message, int]]) -> DataFrame:
-    from spark_jobs.api import kafka_columns
+    from spark_jobs.frames import kafka_columns
 
     rows = [(m.key, m.value, m.topic, n) for m, n in messages]
     return kafka_columns(spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint"))

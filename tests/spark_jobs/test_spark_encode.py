@@ -8,7 +8,7 @@ import pytest
 
 from schemas.event import Message
 from spark_jobs import decode, encode
-from spark_jobs.api import kafka_columns
+from spark_jobs.frames import kafka_columns
 from tests.spark_jobs.test_options import _metric
 from tests.support import shop
 
