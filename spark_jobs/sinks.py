@@ -234,12 +234,11 @@ def place_of_frames(
 
 def session_of(work: Work, master: str | None, out: str, dead: str | None) -> SparkSession:
     """The session of a job that writes to these places. SetupError as spark_jobs.lake.session."""
-    tables = [place for place in (out, dead) if place is not None and delta_of(place) is not None]
-    if work.merge is None or dead in tables:
-        if work.merge == "deltalake":
-            raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
-        return lake.session(master, bool(tables))
-    spark = lake.session(master, bool(tables), by=work.merge)
-    for place in tables:
-        lake.engine_of(spark, work.merge)(spark, delta_of(place) or "")  # refuses a place that it can't write to
+    path, buried = delta_of(out), dead is not None and delta_of(dead) is not None
+    if buried and work.merge == "deltalake":
+        raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
+    by = "delta-spark" if buried else work.merge or "delta-spark"
+    spark = lake.session(master, buried or path is not None, by=by)
+    if path is not None and work.merge is not None:
+        lake.engine_of(spark, work.merge)(spark, path)  # refuses a place that it can't write to
     return spark

@@ -19,8 +19,9 @@ from spark_jobs import jars, lake
 from spark_jobs.cache import cache_dir
 from spark_jobs.cli import main
 from tests.spark_jobs import test_merge, test_merge_history
-from tests.spark_jobs.test_encode import found, row, written
+from tests.spark_jobs.test_encode import written
 from tests.spark_jobs.test_merge import rows
+from tests.spark_jobs.test_merge_history import messages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,14 +77,13 @@ TABLE = "CREATE TABLE t (`the id` int primary key, v varchar(9), w int)"
 
 def _job(place: str, changes: list[dict[str, Any]], ddl: Sequence[str]) -> list[str]:
     """A merge of changes at commit_ts 5, 15, …; DDL at 1, 11, …"""
-    texts = [{"commit_ts": 10 * n + 1, "db": "d", "query": text, "typed": True} for n, text in enumerate(ddl)]
     key = [*(changes[0]["after"])][:1]
-    lines = [row(**{"commit_ts": 10 * n + 5, "offset": n, "key": key} | change) for n, change in enumerate(changes)]
-    for name, told in (("ddl", texts), ("lines", lines)):
-        Path(name).write_text("".join(json.dumps(one) + "\n" for one in told))
-    assert main(["encode", "--to", "open", "--in", "lines", "--out", "m", "--ddl", "ddl"]) == 0
+    made = messages(
+        [(10 * n + 1, text) for n, text in enumerate(ddl)],
+        [{"commit_ts": 10 * n + 5, "key": key, **change} for n, change in enumerate(changes)],
+    )
     argv = ["merge", "--format", "open", "--table", "d.t", "--out", f"delta:{place}", "--ddl", "ddl"]
-    return [*argv, "--in", written(found("m"))]
+    return [*argv, "--in", written(made)]
 
 
 def _merge(place: str, changes: list[dict[str, Any]], ddl: Sequence[str], *more: str) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 from schemas.ddl.lexer import TYPED
 from schemas.ddl.versions import DdlText
+from schemas.event import Message
 from schemas.table import TableId
 from spark_jobs.cli import main
 from spark_jobs.history import steps_of
@@ -38,17 +39,22 @@ def _write_ddl(ddl: Ddl, name: str) -> str:
     return name
 
 
+def messages(ddl: Ddl, changes: Changes) -> list[Message]:
+    """Changes of d.t as Open Protocol; the DDL is in the file `ddl`."""
+    lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", _write_ddl(ddl, "ddl")]) == 0
+    return found("m")
+
+
 def merge(
     ddl: Ddl, changes: Changes, place: str, splits: tuple[int, ...], table: str = "d.t", engine: str = "delta-spark"
 ) -> int:
     """The exit code of the run that failed, else of the last one; each takes DDL and changes up to a commit_ts."""
-    lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
-    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", _write_ddl(ddl, "ddl")]) == 0
-    messages, code, begun = found("m"), 0, 0
+    made, code, begun = messages(ddl, changes), 0, 0
     for until in (*splits, 1 << 60):
-        count = sum(int(line["commit_ts"]) < until for line in lines)
-        part, begun = messages[begun:count], count
+        count = sum(int(one["commit_ts"]) < until for one in changes)
+        part, begun = made[begun:count], count
         told = _write_ddl([one for one in ddl if one[0] < until], "some")
         argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{place}"]
         code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl"), "--engine", engine])
