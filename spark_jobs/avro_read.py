@@ -113,7 +113,8 @@ class HeaderPlan:
         ts, untold = said["_ts"], said["_op"].isNull()
         known = op.isNotNull() | untold  # first, where Spark works out the op in any case: it does that once then
         told = (ts >= 0) | (ts.isNull() & untold)
-        return F.coalesce(known & said["_sound"] & (F.col("value").isNull() | keyed) & told, F.lit(False))
+        alone = F.col("value").isNull() & untold  # a key's record has no op, and with one it is that of a value
+        return F.coalesce(known & said["_sound"] & (alone | (F.col("value").isNotNull() & keyed)) & told, F.lit(False))
 
     def _columns(self) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F

@@ -98,9 +98,18 @@ class AvroDecoder:
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
         return schema_id, record, row
 
+    def _key(self, data: bytes) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, key, row = self._read(data, "key")
+        if key.of_value:
+            beside = ", ".join(f.name for f in key.fields if f.name in key.extension or f.name == publish.BEFORE)
+            raise WireError(
+                "MALFORMED", where="key", details=f"schema id {schema_id} is that of a value: it has {beside}"
+            )
+        return schema_id, key, row
+
     def _upsert(self, message: Message, value: bytes) -> RowChange:
         schema_id, record, row = self._read(value, "value")
-        key = None if message.key is None else self._read(message.key, "key")[1]
+        key = None if message.key is None else self._key(message.key)[1]
         flags: list[str] = []
         extra = {k: row.pop(k) for k in record.extension}
         op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
@@ -122,7 +131,7 @@ class AvroDecoder:
     def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
         if message.key is None:
             raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
-        schema_id, key, row = self._read(message.key, "key")
+        schema_id, key, row = self._key(message.key)
         # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
         record = self._newest.of(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:

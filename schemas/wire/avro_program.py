@@ -49,9 +49,8 @@ def compile_program(schema_id: int, record: Record, text: str) -> Program | None
     columns = sum(step[0] < kernel.OP for step in steps)
     decimals = sum(step[0] == kernel.DECIMAL_BYTES for step in steps)
     extra = bool(set(record.extension) - _PLAIN)
-    keyed = not record.extension and record.before is None
     return Program(
-        schema_id, record, steps, columns, len(record.fields), decimals * _DECIMAL_TEXT, keyed, extra,
+        schema_id, record, steps, columns, len(record.fields), decimals * _DECIMAL_TEXT, not record.of_value, extra,
     )  # fmt: skip
 
 

@@ -50,6 +50,11 @@ class Record:
     extension: tuple[str, ...]
     before: Record | None
 
+    @property
+    def of_value(self) -> bool:
+        """Whether it has what TiCDC puts into values only: extension fields, the old row."""
+        return bool(self.extension) or self.before is not None
+
     def read(self, data: bytes, pos: int, where: str) -> tuple[dict[str, Any], int]:
         row: dict[str, Any] = {}
         for field in self.fields:

@@ -175,3 +175,29 @@ def test_ops(spark: SparkSession, kind: str | list[str]) -> None:
     else:
         assert found[5].error.code == "MALFORMED"
     assert [(r.before, r.after) for r in found[:3]] == [(None, (0,)), (None, (1,)), ((2,), None)]
+
+
+@pytest.mark.parametrize("how", ["header", "exact", "without a table"])
+def test_the_record_of_a_value_is_no_key(spark: SparkSession, how: str) -> None:
+    """A producer that swapped key and value: what is beside the row would be taken for columns of the key."""
+    table = Table(TableId("d", "t"), (ID, NAME))
+    key = publish.key_schema(table, OPTIONS)
+    assert key is not None
+    schemas = FileSchemas(
+        [Registered("t-key", 1, 11, key), Registered("t-value", 1, 12, publish.value_schema(table, OPTIONS))]
+    )
+    encoder = wire.format_named("avro").encoder(Context(schemas, options=OPTIONS))
+    event = RowChange("avro", table, "c", 5 << 18, None, {"id": "1", "name": "a"}, ("id",), "UTC")
+    (made,) = encoder.encode(event, Message(None, None, "t"))
+    rows = [(made.key, made.value), (made.key, None), (made.value, None), (made.value, made.value)]
+    given = spark.createDataFrame(rows, "key binary, value binary")
+    if how == "without a table":
+        found = decode(given, format="avro", schemas=schemas).collect()
+    else:
+        check: Any = how
+        found = decode(given, format="avro", schemas=schemas, table="d.t", check=check).collect()
+    assert [r.op for r in found] == ["c", "d", None, None]
+    assert [r.error.code for r in found[2:]] == ["MALFORMED"] * 2
+    if how != "header":
+        beside = "_tidb_op, _tidb_commit_ts, _tidb_commit_physical_time"
+        assert {r.error.detail for r in found[2:]} == {f"key: schema id 12 is that of a value: it has {beside}"}
