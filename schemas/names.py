@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
@@ -18,6 +19,17 @@ def sanitise_name(name: str) -> str:
     if first.isascii() and first.isdigit():
         return "_" + first + _NOT_AVRO.sub("_", name[1:])
     return _NOT_AVRO.sub("_", name)
+
+
+def own_names(names: Iterable[str]) -> tuple[dict[str, str], frozenset[str]]:
+    """Columns' names → (sanitised name → own name, the sanitised names that stand for several of them)."""
+    own: dict[str, str] = {}
+    twice = set[str]()
+    for name in names:
+        sanitised = sanitise_name(name)
+        if own.setdefault(sanitised, name) != name:
+            twice.add(sanitised)
+    return {sanitised: name for sanitised, name in own.items() if sanitised not in twice}, frozenset(twice)
 
 
 @lru_cache(maxsize=65_536)

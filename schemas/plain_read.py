@@ -11,7 +11,8 @@ from schemas.codec.bounded import Bounded
 from schemas.errors import WireError
 from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.held import Held
-from schemas.names import avro_subject, sanitise_name
+from schemas.names import avro_subject, own_names
+from schemas.plain_extra import check_extra
 from schemas.table import Table, TableId, TableVersion, Value
 from schemas.types import Kind
 from schemas.wire import FORMATS
@@ -32,6 +33,8 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
         value = found.get(name)
         if value is not None and type(value) is not kind:
             raise _bad(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
+        if isinstance(value, int) and not 0 <= value < 1 << 63:
+            raise _bad(f"{name} is {value}, which Kafka has not")
     topic, partition, offset = (found.get(name) for name in ("topic", "partition", "offset"))
     if origin is None:
         return Message(None, line, topic, partition, offset)
@@ -68,7 +71,7 @@ class PlainDecoder:
         self._records: Bounded[Any, Record | None] = Bounded(100_000)
         self._tables: Bounded[tuple[Any, ...], Table] = Bounded(100_000)
         self._chosen: Bounded[tuple[int, tuple[str, ...]], tuple[Table, Table]] = Bounded(100_000)
-        self._names: Bounded[int, tuple[Table, dict[str, str]]] = Bounded(100_000)
+        self._names: Bounded[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = Bounded(100_000)
         self._held = Held()
 
     def decode(self, message: Message) -> list[Event]:
@@ -80,6 +83,8 @@ class PlainDecoder:
         kind, format_, extra = found.get("kind"), found.get("format"), found.get("extra", {})
         if format_ not in FORMATS or not isinstance(extra, dict):
             raise _bad(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
+        if extra:
+            check_extra(format_, extra)
         commit_ts = _tso(found.get("commit_ts"), "commit_ts")
         if kind == "watermark":
             if commit_ts is None:
@@ -112,8 +117,11 @@ class PlainDecoder:
         schema_id, format_ = found.get("schema_id"), found["format"]
         table, version = self._table(found, message, id_, commit_ts, row)
         table = self._keyed(table, tuple(key))
-        names = self._sanitised(table)
+        names, twice = self._sanitised(table)
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
+            unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
+            if unclear is not None:
+                raise WireError("INVALID_VALUE", column=unclear, details=f"two columns of {id_} have this name in Avro")
             before, after, row = (_renamed(r, names) for r in (before, after, row))
             key = [names.get(name, name) for name in key]
             assert row is not None
@@ -142,11 +150,11 @@ class PlainDecoder:
             known = self._chosen[id(table), key] = table, replace(table, columns=columns)
         return known[1]
 
-    def _sanitised(self, table: Table) -> dict[str, str]:
-        """Avro's names of the columns → their own."""
+    def _sanitised(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
+        """Avro's names of the columns → their own, and those of several columns."""
         known = self._names.get(id(table))
         if known is None or known[0] is not table:
-            known = table, {sanitise_name(c.name): c.name for c in table.columns}
+            known = table, own_names(c.name for c in table.columns)
             self._names[id(table)] = known
         return known[1]
 

@@ -33,9 +33,9 @@ class Column:
     has_default tells DEFAULT NULL from no default. vague: what the type could be besides `type`, "" when `type` is
     certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
     generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
-    unique_key: it is a unique index by itself; multiple_key: it is part of an index of several columns or of a
-    non-unique one (TiDB's MultipleKeyFlag as TiCDC sends it). id: TiDB's column id, 0 where unknown; two columns that
-    differ in it alone are equal, because SHOW CREATE TABLE does not tell it.
+    unique_key: it is part of a unique index, the primary key aside; multiple_key: it is part of an index of several
+    columns or of a non-unique one (TiDB's flags as TiCDC spreads them over an index's columns). id: TiDB's column id,
+    0 where unknown; two columns that differ in it alone are equal, because SHOW CREATE TABLE does not tell it.
     """
 
     name: str

@@ -116,14 +116,15 @@ def renamed_index(table: Table, old: str, new: str) -> Table:
 def with_keys(table: Table) -> Table:
     """The table with its columns' key fields as the indexes say.
 
-    Handle key: the primary key, else the NOT NULL unique index with the fewest columns, the older of equal ones
-    (ticdc-wire.md §4.5). Primary key columns are NOT NULL.
+    Handle key: the primary key, else the NOT NULL unique index with the fewest columns, the older of equal ones; none
+    with a virtual column, which rows do not carry (ticdc-wire.md §4.5; upstream `IsIndexUnique`). Primary key columns
+    are NOT NULL.
     """
     by_name = {c.name: c for c in table.columns}
     primary = next((i for i in table.indexes if i.name == PRIMARY), None)
     primary_names = frozenset(primary.columns if primary else ())
     handle = primary or min(
-        (i for i in table.indexes if i.unique and all(n in by_name and not by_name[n].nullable for n in i.columns)),
+        (i for i in table.indexes if i.unique and all(n in by_name and _certain(by_name[n]) for n in i.columns)),
         key=lambda i: len(i.columns),
         default=None,
     )
@@ -143,14 +144,18 @@ def with_keys(table: Table) -> Table:
     return replace(table, columns=tuple(map(keyed, table.columns)))
 
 
+def _certain(column: Column) -> bool:
+    return not column.nullable and not column.virtual
+
+
 def _shared(indexes: tuple[Index, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Columns with the unique flag and with the multiple flag."""
+    """Columns with the unique flag and with the multiple flag (upstream `initColumnsFlag`; golden open/uk_notnull)."""
     unique, multiple = set[str](), set[str]()
     for index in indexes:
         if index.name == PRIMARY:
             continue
-        if index.unique and len(index.columns) == 1:
+        if index.unique:
             unique.update(index.columns)
-        else:
+        if len(index.columns) > 1 or not index.unique:
             multiple.update(index.columns)
     return frozenset(unique), frozenset(multiple)

@@ -28,7 +28,7 @@ from schemas.event import (
     ms_to_tso,
     tso_physical_ms,
 )
-from schemas.names import avro_subject, sanitise_name
+from schemas.names import avro_subject, own_names
 from schemas.ports import SchemaId, SchemaSource
 from schemas.publish import avro as publish
 from schemas.table import Table, TableVersion, Value
@@ -155,7 +155,11 @@ class AvroDecoder:
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
         version = self._version(record, commit_ts)
-        names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual} if version else {}
+        names, twice = own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
+        unclear = next((name for name in twice if any(name == c.name for c in record.columns)), None)
+        if unclear is not None:
+            details = f"two columns of {record.id} become {unclear!r} in Avro, and which one is meant can't be known"
+            raise WireError("MALFORMED", where="record", details=details)
         if version is not None and all(name in names for name in keys):
             before, after = (
                 {names[k]: v for k, v in row.items() if k in names} if row is not None else None

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.codec.bounded import Bounded
 from schemas.codec.cells import NO_COMMIT_TS, Shape
 from schemas.errors import WireError
-from schemas.names import sanitise_name
+from schemas.names import own_names
 from schemas.ports import SchemaId, TableSource, TableSpans
 from schemas.table import Column, Table, TableVersion
 from schemas.wire.avro_program import carries
@@ -64,7 +64,11 @@ class Shapes:
         return known[1]
 
     def _made(self, kind: Kind, version: TableVersion | None) -> tuple[Shape, Any] | None:
-        names = {sanitise_name(c.name): c.name for c in version.table.columns if not c.virtual} if version else {}
+        names, twice = (
+            own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
+        )
+        if not twice.isdisjoint(kind.names):
+            return None  # the decoder says why
         if version is not None and all(name in names for name in kind.keys):
             table, keys = version.table, tuple(names[name] for name in kind.keys)
         else:

@@ -497,7 +497,7 @@ def test_extra_that_was_tampered_with_is_refused() -> None:
     [row] = decode(_message(*GOOD))
     for extra in (
         {"partition": "x"}, {"partition": 1 << 63}, {"types": {"id": [1]}}, {"types": {"id": ["a", 1]}},
-        {"raw": {"after": {"id": "zz"}}},
+        {"types": {"id": [99, 1]}}, {"raw": {"after": {"id": "zz"}}},
     ):  # fmt: skip
         row.extra = extra
         with pytest.raises(WireError):

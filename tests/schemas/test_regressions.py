@@ -13,6 +13,7 @@ from schemas.errors import WireError
 from schemas.event import Message, RowChange
 from schemas.options import Options
 from schemas.plain import json_line, plain_event
+from schemas.plain_read import PlainDecoder, plain_message
 from schemas.table import Column, Table, TableId, TableVersion
 from schemas.types import BY_NAME
 from schemas.wire.base import Context
@@ -136,6 +137,18 @@ def test_a7_tables_with_one_sanitised_name() -> None:
 
     found = Definitions([version(10, one, "x"), version(30, one, "y"), version(20, two, "z")])
     assert found.sanitised(TableId("d", "_1"), ("a",), 40) is None
+
+
+def test_a7_columns_with_one_sanitised_name() -> None:
+    """`a.b` and `a-b` are both a_b in Avro: which one a field is can't be known, of a message and of a line."""
+    made, known = table(column("a_b", "int")), Tables(table(column("a.b", "int"), column("a-b", "int")))
+    event = change(made, {"a_b": "7"})
+    pair = Pair("avro", known, enable_tidb_extension=True)
+    with pytest.raises(WireError, match="'a_b'"):
+        pair.through(event)
+    line = plain_message(json_line(plain_event(replace(event, format="avro"), ORIGIN)).encode())
+    with pytest.raises(WireError, match="column a_b: two columns of shop"):
+        PlainDecoder(Context(Registry(), known)).decode(line)
 
 
 def test_a8_minus_zero() -> None:

@@ -93,6 +93,16 @@ def row(**more: Any) -> dict[str, Any]:
         (json.dumps({"kind": "error", "code": "TRUNCATED", "detail": "cut", "key_b64": "aw==", "value_b64": "dg=="})
          .encode(), "NOT_DECODED"),
         (b'{"kind":' + b"[" * 100_000, "BAD_LINE"),
+        (json.dumps(row(partition=-1)).encode(), "BAD_LINE"), (json.dumps(row(offset=1 << 63)).encode(), "BAD_LINE"),
+        (json.dumps(row(extra={"rid": "x"})).encode(), "BAD_LINE"),
+        (json.dumps(row(extra={"ptn": 1 << 63})).encode(), "BAD_LINE"),
+        (json.dumps(row(extra={"columns": {"id": [3, True]}})).encode(), "BAD_LINE"),
+        (json.dumps(row(extra={"enum_zero": "v"})).encode(), "BAD_LINE"),
+        (json.dumps(row(extra={"x": [{"y": "\ud800"}]})).encode(), "BAD_LINE"),
+        (json.dumps(row(format="craft", extra={"types": {"id": [3]}})).encode(), "BAD_LINE"),
+        (json.dumps(row(format="craft", extra={"raw": {"after": {"id": 1}}})).encode(), "BAD_LINE"),
+        (json.dumps(row(format="debezium", extra={"ts_ms": 1.5})).encode(), "BAD_LINE"),
+        (json.dumps(row(format="debezium-mysql", extra={"source": []})).encode(), "BAD_LINE"),
     ],
 )  # fmt: skip
 def test_what_is_no_change_goes_to_the_dead_letters(line: bytes, code: str) -> None:

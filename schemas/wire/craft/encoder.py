@@ -207,6 +207,10 @@ def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     for name, kind in extra.get("types", {}).items():
         if not (len(kind) == 2 and all(type(n) is int and 0 <= n < 1 << 63 for n in kind)):
             raise WireError("INVALID_VALUE", column=name, details=f"{kind!r} is no type code and flags")
+        try:
+            columns.column_of(name, *kind)
+        except ValueError as error:
+            raise WireError("INVALID_VALUE", column=name, details=str(error)) from error
         types[name] = (kind[0], kind[1])
     return types
 

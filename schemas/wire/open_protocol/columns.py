@@ -116,7 +116,9 @@ def derived_keys(table: Table) -> dict[str, int]:
         if not table.primary_key:
             indexes.append((table.handle_key, True, False))
     for columns, unique, primary in indexes:
-        flag = MULTIPLE if len(columns) > 1 or not unique else 0 if primary else UNIQUE
+        flag = UNIQUE if unique and not primary else 0
+        if len(columns) > 1 or not unique:
+            flag |= MULTIPLE
         for name in columns:
             out[name] = out.get(name, 0) | flag
     return out

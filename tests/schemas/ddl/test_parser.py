@@ -349,3 +349,18 @@ def test_a_timestamp_default_needs_its_zone_to_be_published() -> None:
     found = table("CREATE TABLE t (a INT PRIMARY KEY, b TIMESTAMP DEFAULT '2020-01-02 03:04:05')")
     with pytest.raises(WireError, match="--ddl-time-zone"):
         value_schema(found, Options())
+
+
+# ---- keys
+@pytest.mark.parametrize(
+    ("keys", "handle"),
+    [
+        ("UNIQUE KEY (v), UNIQUE KEY (a, b)", ["a", "b"]),
+        ("UNIQUE KEY (v)", []),
+        ("UNIQUE KEY (s), UNIQUE KEY (v)", ["s"]),
+        ("UNIQUE KEY (n), UNIQUE KEY (b)", ["b"]),
+    ],
+)
+def test_a_handle_key_has_neither_virtual_nor_nullable_columns(keys: str, handle: list[str]) -> None:
+    columns = "a INT NOT NULL, b INT NOT NULL, n INT, v INT AS (a) VIRTUAL NOT NULL, s INT AS (a) STORED NOT NULL"
+    assert [c.name for c in table(f"CREATE TABLE t ({columns}, {keys})").columns if c.handle_key] == handle

@@ -141,7 +141,10 @@ class World:
             for path in ("", "/schema", "/subjects?deleted=true", "/versions"):
                 sign = "&" if "?" in path else "?"
                 url = f"/schemas/ids/{one.id}{path}{sign}subject={quote(one.subject, safe='')}"
-                found.setdefault(name + path + one.subject, []).append(self.answer("GET", url, None))
+                status, told = self.answer("GET", url, None)
+                if status != 200:
+                    told["message"] = told["message"].replace(f"Schema {one.id} ", "Schema ")
+                found.setdefault(name + path + one.subject, []).append((status, told))
         return found
 
 
