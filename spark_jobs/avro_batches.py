@@ -115,6 +115,9 @@ class AvroBatches(TypedBatches):
         if shape.table.id != self.versions[0].table.id:
             return _OTHERS, none
         known = {c.name: spark_type(c) for c in self._columns}
+        certain = self.side.tables is None or shape.table_version is not None
+        if not certain and not all(c.name in known for c in shape.columns):
+            return _LEFT, none
         fits = all(c.name not in known or widens(spark_type(c), known[c.name]) for c in shape.columns)
         places = places_in(shape, self._columns) if fits and shape.key == self.key else None
         return (_LEFT, none) if places is None else (_OURS, places)

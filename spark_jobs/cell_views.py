@@ -31,10 +31,10 @@ _BYTES, _FLOATS = (Kind.BIT, Kind.BINARY), (Kind.FLOAT, Kind.DOUBLE)
 
 
 class ViewCells:
-    """What a view makes of rows. Not for several threads at once."""
+    """What a view makes of rows. certain: with table definitions. Not for several threads at once."""
 
-    def __init__(self, view: TableView) -> None:
-        self._view = view
+    def __init__(self, view: TableView, certain: bool) -> None:
+        self._view, self._certain = view, certain
 
     # ---- what does not surely fit
     def doubtful(self, rows: CellRows, texts: Any) -> Any:
@@ -56,7 +56,10 @@ class ViewCells:
         return wrong
 
     def _is_odd(self, shape: Shape) -> bool:
-        """Whether all rows of a shape are the plain codec's: defaults are added, or columns are of another nature."""
+        """Whether all rows of a shape are the plain codec's.
+
+        Defaults are added, columns are of another nature, or some are in no definition.
+        """
         view = self._view
         if shape.table.id != view.table.id:
             return False
@@ -65,6 +68,8 @@ class ViewCells:
         if added and any(default_of(c, shape.zone) is not None for c in lacking):
             return True
         own = {c.name: c for c in shape.columns}
+        if self._certain and shape.table_version is None and not own.keys() <= view.table.by_name.keys():
+            return True
         pairs = ((own[c.name].type.kind, c.type.kind) for c in view.shown if c.name in own)
         # What a FLOAT or DOUBLE holds of another type's numbers is the codec's to say.
         return any((a in _BYTES) != (b in _BYTES) or (a is not b and b in _FLOATS) for a, b in pairs)
@@ -117,8 +122,11 @@ class ViewCells:
 
 
 def view_of(side: Side) -> ViewCells | None:
-    """The side's view, where it knows the table's columns: else it has nothing to say."""
-    return ViewCells(side.view) if side.view is not None and side.view.table.columns else None
+    """The side's view, where it or definitions know the table's columns: else it has nothing to say."""
+    certain = side.tables is not None
+    if side.view is None or not (side.view.table.columns or certain):
+        return None
+    return ViewCells(side.view, certain)
 
 
 def _named(shape: Shape, name: str) -> Iterator[Column]:

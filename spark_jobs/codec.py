@@ -50,7 +50,7 @@ class Side:
 
     def decoder(self) -> Decoder:
         made = format_named(self.format).decoder(self.context())
-        return ViewDecoder(made, self.view) if self.view else made
+        return ViewDecoder(made, self.view, self.tables) if self.view else made
 
     def encoder(self) -> Encoder:
         return format_named(self.format).encoder(self.context())

@@ -26,24 +26,29 @@ from spark_jobs.samples import sample_columns, sample_row
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-_DECODERS: dict[str, type[DebeziumTypedDecoder] | type[OpenTypedDecoder]] = {
-    "debezium": DebeziumTypedDecoder,
-    "open": OpenTypedDecoder,
-    "open-tiflow": OpenTypedDecoder,
-}
+FORMATS = ("debezium", "open", "open-tiflow")
 
 
 class ArrowJsonDecoder:
     """Messages of a format in JSON → batches of a table's rows.
 
     format_: debezium, open or open-tiflow. low, high: commit_ts of the rows that have this version of the table. Not
-    for several threads at once: it learns from what it reads.
+    for several threads at once: it learns from what it reads. keyed: of Debezium, whose events have the keys that their
+    messages have, rows are left that are known by another key than the table's, or by none.
     """
 
     def __init__(
-        self, format_: str, table: Table, options: Options | None = None, low: int = 0, high: int = MAX_TSO
+        self,
+        format_: str,
+        table: Table,
+        options: Options | None = None,
+        low: int = 0,
+        high: int = MAX_TSO,
+        keyed: bool = False,
     ) -> None:
-        self._typed = _DECODERS[format_](table, options or Options(), low, high)
+        given = (table, options or Options(), low, high)
+        self._typed: DebeziumTypedDecoder | OpenTypedDecoder
+        self._typed = DebeziumTypedDecoder(*given, keyed) if format_ == "debezium" else OpenTypedDecoder(*given)
         self.columns = self._typed.columns
 
     def decode(self, values: Any, keys: Any = None) -> tuple[list[Any], list[int]]:
@@ -107,7 +112,7 @@ def warm() -> bool:
     table = Table(TableId("a", "b"), tuple(columns))
     source = OneTable(TableVersion(0, table))
     row = sample_row(columns) | {"long decimal": None}
-    for name in _DECODERS:
+    for name in FORMATS:
         encoder = format_named(name).encoder(Context(source, None, Options.of({"on_lossy": "flag"})))
         change = RowChange("made", table, "u", 1 << 60, row, row, ("id",), "UTC")
         messages = encoder.encode(change, Message(None, None))

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from schemas import values
 from schemas.errors import WireError
 from schemas.event import Event, Message, RowChange
+from schemas.ports import TableSource
 from schemas.publish.spark import EXACT, Types, spark_type
 from schemas.table import Column, Table, Value
 from schemas.types import Kind
@@ -45,8 +46,12 @@ class TableView:
     missing: Missing = "null"
     on_lossy: OnLossy = "error"
 
-    def apply(self, event: RowChange) -> None:
-        """Adds what the row lacks, where defaults are asked for, and checks its values. WireError INVALID_VALUE."""
+    def apply(self, event: RowChange, tables: TableSource | None = None) -> None:
+        """Adds what the row lacks, where defaults are asked for, and checks its values.
+
+        WireError INVALID_VALUE, MALFORMED as of `check_names`.
+        """
+        check_names(event, self.table, tables)
         for side in ("before", "after"):
             row = getattr(event, side)
             if row is None:
@@ -144,15 +149,34 @@ class TableView:
 class ViewDecoder:
     """A decoder whose rows of the table fit the view."""
 
-    def __init__(self, decoder: Decoder, view: TableView) -> None:
-        self._decoder, self._view = decoder, view
+    def __init__(self, decoder: Decoder, view: TableView, tables: TableSource | None = None) -> None:
+        self._decoder, self._view, self._tables = decoder, view, tables
 
     def decode(self, message: Message) -> list[Event]:
         events = self._decoder.decode(message)
         for event in events:
             if isinstance(event, RowChange) and event.table.id == self._view.table.id:
-                self._view.apply(event)
+                self._view.apply(event, self._tables)
         return events
+
+
+def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> None:
+    """WireError MALFORMED for a row with a column that neither its version nor the newest has.
+
+    Columns that were dropped since are left out of the newest ones; that a column was dropped can't be told of a row
+    which the definition in force at its commit_ts does not describe. A row older than all definitions is let through.
+    newest: without columns where they are for `tables` to say.
+    """
+    if tables is None or event.table_version is not None:
+        return
+    if not newest.columns:
+        version = tables.at(event.table.id, None)
+        newest = version.table if version else newest
+    sides = (event.after, event.before)
+    strange = next((name for row in sides for name in row or () if name not in newest.by_name), None)
+    if strange is not None and tables.at(event.table.id, event.commit_ts) is not None:
+        details = f"column {strange!r} is not in the table's definition; give what is missing (--ddl, --history)"
+        raise WireError("MALFORMED", where=str(event.table.id), details=details)
 
 
 def default_of(column: Column, zone: str) -> Value:

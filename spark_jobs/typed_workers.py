@@ -23,15 +23,15 @@ from schemas.wire.base import Decoder
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import SOURCE, python_value, quoted, row_type, spark_type
 from spark_jobs.craft_arrow import ArrowDecoder, arrow_type
+from spark_jobs.json_arrow import FORMATS as JSON
 from spark_jobs.json_arrow import ArrowJsonDecoder
 from spark_jobs.messages import message_of_row, rows_of
 from spark_jobs.plans import widens
-from spark_jobs.table_view import default_of
+from spark_jobs.table_view import check_names, default_of
 from spark_jobs.workers import Batches, change_row, source_of
 
 pa: Any = pyarrow  # the stubs know less than the library
 
-JSON = ("debezium", "open", "open-tiflow")
 FORMATS = ("craft", *JSON)
 _MOST_VERSIONS = 64
 _ODD = (
@@ -95,7 +95,7 @@ class TypedBatches:
         high = self.until
         newest = self.versions[0].table
         for version in self.versions:
-            if _castable(version.table, newest):
+            if _castable(version.table, newest) and version.table.handle_key == newest.handle_key:
                 yield _Kernel(self.side, version, high, newest, self.schema, self.missing)
             high = version.commit_ts
 
@@ -117,7 +117,11 @@ class TypedBatches:
             made |= {"row": number, "source": source, "odd": odd}
             if isinstance(event, RowChange) and event.table.id == self.versions[0].table.id:
                 try:
+                    check_names(event, self.versions[0].table, self.side.tables)
                     made |= self._typed(event)
+                except WireError as strange:
+                    error = strange
+                    break
                 except (ValueError, ArithmeticError, pa.ArrowException) as broken:
                     details = f"the newest version's columns can't hold the row: {broken}"
                     error = WireError("INVALID_VALUE", column=str(event.table.id), details=details)
@@ -170,7 +174,7 @@ class _Kernel:
         self._json = side.format in JSON
         self._zone = format_named(side.format).zone or side.options.time_zone
         if self._json:
-            self._decoder: Any = ArrowJsonDecoder(side.format, version.table, side.options, low, high)
+            self._decoder: Any = ArrowJsonDecoder(side.format, version.table, side.options, low, high, keyed=True)
         else:
             self._decoder = ArrowDecoder(version.table, low, high)
 

@@ -15,10 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.codec.cells import Form
 from schemas.codec.jit import COMPILED
+from schemas.errors import WireError
 from schemas.event import Event, Message, RowChange
 from schemas.plain import json_line
 from schemas.publish.spark import EXACT, Types
-from schemas.table import Column
+from schemas.table import Column, Table, TableId
 from schemas.types import BY_NAME
 from schemas.wire.beside import BESIDE
 from spark_jobs import cell_batches, cell_views, datasource, decode_job
@@ -35,6 +36,7 @@ from spark_jobs.table_view import TableView, check_number
 from spark_jobs.views import newest_table
 from spark_jobs.workers import DecodeBatches, _all_rows
 from tests.spark_jobs.test_cell_batches import _added, _batch, _mixed, _results
+from tests.spark_jobs.test_typed_view import strange
 from tests.support.golden import Golden, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -169,6 +171,17 @@ def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], 
         assert got == pa.RecordBatch.from_pylist(want, schema=schema).to_pylist()
     assert taken > 20, "the kernels took next to nothing"
     assert len(tables) > 0
+
+
+@pytest.mark.parametrize("format_", ["avro", "craft", "open", "debezium"])
+def test_columns_of_no_definition(format_: str) -> None:
+    side, messages = strange(format_)
+    many = [replace(m, offset=n, timestamp=n) for n, m in enumerate(messages * 12)]
+    id_ = TableId("shop", "t")
+    for table in (newest_table(side, id_), Table(id_, ())):  # merge's view has no columns: definitions have them
+        seen = replace(side, view=TableView(table))
+        assert isinstance(decode_one(seen.decoder(), messages[0]).error, WireError)
+        assert _same(_batch(many), seen) >= 12
 
 
 def _is_row(event: Event) -> TypeGuard[RowChange]:

@@ -102,7 +102,8 @@ def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
 
 def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     del spark
-    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": 1, "db": "test", "query": "CREATE TABLE evo (id int)"}))
+    query = "CREATE TABLE evo (id int, v varchar(9), c1 int)"
+    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": 1, "db": "test", "query": query}))
     argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
     assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err

@@ -20,8 +20,9 @@ from schemas.types import Kind
 from spark_jobs.avro_plan import AvroPlan
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import arrow_schema, python_value
+from spark_jobs.json_arrow import FORMATS as JSON
 from spark_jobs.plans import SKIPPED
-from spark_jobs.typed_workers import JSON, TypedBatches, typed_schema, versions_of
+from spark_jobs.typed_workers import TypedBatches, typed_schema, versions_of
 from tests.support.golden import Golden, cases
 
 if TYPE_CHECKING:

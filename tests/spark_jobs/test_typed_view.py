@@ -24,6 +24,7 @@ from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table
+from tests.schemas.rows import Pair, change, column, table
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -116,6 +117,51 @@ def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on
     kinds = {f.dataType.simpleString() for f in fields.values()}
     assert {"date", "timestamp", "timestamp_ntz", "interval day to second"} <= kinds
     assert all(f.metadata["tidb_type"] for f in fields.values())
+
+
+# ---- what the definitions do not have
+_MADE = table(column("a", "int"), column("b", "int"))
+_KNOWN = Definitions(
+    versions([DdlText(t, "shop", q, AS_TYPED) for t, q in (
+        (10, "CREATE TABLE t (id INT PRIMARY KEY, gone INT, b INT)"),
+        (20, "ALTER TABLE t DROP COLUMN gone"), (30, "ALTER TABLE t DROP COLUMN b, ADD COLUMN a INT"),
+    )], None)
+)  # fmt: skip
+
+
+def strange(format_: str) -> tuple[Side, list[Message]]:
+    """Messages of shop.t: with a column of no definition, as defined, before a column was dropped, before all."""
+    pair = Pair(format_, enable_tidb_extension=True)
+    events = [change(_MADE, {"a": "1", "b": "2"}), change(table(column("a", "int")), {"a": "3"})]
+    events.append(change(table(column("b", "int")), {"b": "5"}, commit_ts=25))
+    events.append(change(_MADE, {"a": "7", "b": "8"}, commit_ts=9))  # what it was then nobody knows
+    messages = [pair.write(event) for event in events]
+    made = [(subject, text) for subject, texts in pair.registry.subjects.items() for text in texts]
+    entries = [Registered(subject, 1, pair.registry.id_of(subject, text), text) for subject, text in made]
+    return Side(format_, FileSchemas(entries), Options.of({}), _KNOWN), messages
+
+
+@pytest.mark.parametrize("format_", ["avro", "craft", "open", "debezium"])
+def test_a_column_of_no_definition_is_refused(spark: SparkSession, format_: str) -> None:
+    """A definition is given, and the row says otherwise: b is not one of the columns that were dropped then."""
+    side, messages = strange(format_)
+    view = TableView(newest_table(side, TableId("shop", "t")))
+    want = _expected(side, view, messages)
+    frame = decode(_frame(spark, messages), format=format_, schemas=side.schemas, ddl=_KNOWN, table="shop.t")
+    assert _got(frame) == want
+    codes = [row["error"][0] if "error" in row else None for row in want]
+    assert codes == ["MALFORMED", None, None, None if format_ in ("avro", "craft") else codes[3]]
+    assert "'b'" in want[0]["error"][1]
+    for row, expected in zip(want[1:3], ({"id": 1, "a": 3}, {"id": 1, "a": None}), strict=True):
+        assert row["after"] == expected
+
+
+def test_a_debezium_events_key_is_its_messages(spark: SparkSession) -> None:
+    pair = Pair("debezium")
+    message = pair.write(change(table(column("a", "int")), {"a": "3"}))
+    frame = _frame(spark, [message, replace(message, key=None)])
+    found = decode(frame, format="debezium", ddl=_KNOWN, table="shop.t").orderBy("source.offset").select("key")
+    assert [row["key"] for row in found.collect()] == [["id"], []]
 
 
 # ---- values made for it: TIMESTAMP where clocks are set, zero and partial dates
