@@ -28,11 +28,12 @@ Check = Callable[[Any], object]
 
 
 class _Checks(NamedTuple):
-    """Of one table: the columns that have one, and the bytes of each BIT."""
+    """Of one table: the columns that have one, the bytes of each BIT, and what a row is known by."""
 
     table: Table
     columns: tuple[tuple[str, Check], ...]
     bits: dict[str, int]
+    key: tuple[str, ...]
 
 
 class Held:
@@ -51,6 +52,7 @@ class Held:
     ) -> None:
         """WireError INVALID_VALUE for a value that its column does not hold, but for some that the writers judge.
 
+        NULL is no value of a NOT NULL column of the handle key; of other columns writers judge it.
         rows: the old one and the new one. Left to the writers is what came changed already (a double takes a DECIMAL
         as another double had it), and in deletes what came without its type: most of it is not written.
 
@@ -61,6 +63,10 @@ class Held:
         for row in rows:
             if row is None:
                 continue
+            for name in checks.key:
+                if row.get(name, "") is None and not _left(name, flags, rows[-1] is None):
+                    details = "it is NULL, and rows are known by this column, which is NOT NULL"
+                    raise WireError("INVALID_VALUE", column=name, details=details)
             for name in checks.bits.keys() & row.keys() if fewest else ():
                 row[name] = _filled(row[name], checks.bits[name])
             for name, check in checks.columns:
@@ -78,7 +84,8 @@ class Held:
         if known is None or known.table is not table:
             found = ((column.name, check_of(column, listed)) for column in table.columns)
             bits = {c.name: values.bit_size(c.length) for c in table.columns if c.type.kind is Kind.BIT and c.length}
-            known = _Checks(table, tuple((name, check) for name, check in found if check), bits)
+            key = tuple(c.name for c in table.columns if c.handle_key and not c.nullable)
+            known = _Checks(table, tuple((name, check) for name, check in found if check), bits, key)
             self._made[id(table), listed] = known
         return known
 

@@ -67,9 +67,12 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     path, number = (Path(line[1]), int(line[2])) if line else (Path(place), 1)
     if place.startswith("kafka:"):
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
-    found = list(islice(_numbered(path), max(number, 1)))
-    if len(found) < number or not number:
-        raise SetupError("USAGE", details=f"{path} has {len(found)} messages, message {number} is not there")
+    if not number:
+        raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
+    found = list(islice(_numbered(path), number))
+    if len(found) < number:
+        many = f"{len(found)} message{'s' * (len(found) != 1)}"
+        raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
     last = found[-1]
     if isinstance(last, WireError):
         raise SetupError("USAGE", details=last.detail)

@@ -96,13 +96,13 @@ class MysqlEncoder:
             details = f"the columns of {id_} are not known; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
-        source = _carried(event) or self._source(id_, event, event.commit_ts, origin, "false")
+        source = _carried(event, id_) or self._source(id_, event, event.commit_ts, origin, "false")
         payload = {"before": None, "after": None, **self._tail(event, source, "t")}
         return replace(origin, key=None, value=plan.value(payload))
 
     # ------------------------------------------------------------------------------ the blocks around the row
     def _row_source(self, event: RowChange, origin: Message) -> dict[str, Any]:
-        carried = _carried(event)
+        carried = _carried(event, event.table.id)
         if carried is not None:
             return carried
         commit_ts = commit_ts_of(event, origin)
@@ -203,11 +203,17 @@ class MysqlEncoder:
         return framed
 
 
-def _carried(event: RowChange | DdlEvent) -> dict[str, Any] | None:
-    """The source block of an event that was a connector's message; ours follows it with two fields."""
+def _carried(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
+    """The source block of an event that was a connector's message; ours follows it with two fields.
+
+    WireError INVALID_VALUE for one of another table: a reader would take the row for that table's.
+    """
     carried = event.extra.get("source") if event.format == NAME else None
     if not isinstance(carried, dict):
         return None
+    if (carried.get("db"), carried.get("table")) != id_:
+        named = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
+        raise WireError("INVALID_VALUE", column="source", details=f"it is of db {named}, and the event of {id_}")
     return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
 
 

@@ -16,6 +16,7 @@ from schemas.publish import connect_avro
 from schemas.wire.base import Encoder
 from schemas.wire.connect_write import is_zero_date
 from spark_jobs.codec import Side, decode_one
+from tests.schemas.rows import Pair, Tables, change, table
 from tests.schemas.test_debezium_mysql import VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
@@ -153,6 +154,14 @@ def test_connector_messages_are_written_again() -> None:
                 assert (written[1].key, written[1].value) == (written[0].key, None)
                 assert wanted[place + 1].value is None
     assert seen == len(VERSIONS)
+
+
+@pytest.mark.parametrize("source", [{}, {"db": "shop"}, {"db": "shop", "table": "other"}, {"db": 1, "table": "t"}])
+def test_a_source_of_another_table_is_refused(source: dict[str, Any]) -> None:
+    """It goes out as it came, and a reader takes db and table from it."""
+    pair = Pair("debezium-mysql", Tables(table()))
+    event = replace(pair.through(change(table(), {})), extra={"source": source})
+    assert (pair.refusal(event).code, "shop.t" in pair.refusal(event).detail) == ("INVALID_VALUE", True)
 
 
 def _pairs(text: bytes | None) -> Any:

@@ -188,6 +188,8 @@ def test_which_message(tmp_path: Path) -> None:
     assert find(str(odd), kafka)[0] == golden.messages()[0]
     with pytest.raises(SetupError, match="message 999 is not there"):
         find(f"{path}#999", kafka)
+    with pytest.raises(SetupError, match="counted from 1"):
+        find(f"{path}#0", kafka)
     (tmp_path / "bad.jsonl").write_text("x\n")
     with pytest.raises(SetupError, match="not a line of a message file"):
         find(str(tmp_path / "bad.jsonl"), kafka)

@@ -88,6 +88,8 @@ def row(**more: Any) -> dict[str, Any]:
         (json.dumps(row(after=None)).encode(), "BAD_LINE"), (json.dumps(row(format="oracle")).encode(), "BAD_LINE"),
         (json.dumps(row(topic=7)).encode(), "BAD_LINE"), (json.dumps(row(table="other")).encode(), "TYPE_UNKNOWN"),
         (json.dumps(row(after={"id": 1})).encode(), "INVALID_VALUE"),
+        (json.dumps(row(after={"id": None, "v": "x"})).encode(), "INVALID_VALUE"),
+        (json.dumps(row(op="d", after=None, before={"id": None})).encode(), "INVALID_VALUE"),
         (json.dumps(row(after={"id": "1", "v": {"hex": "0"}})).encode(), "INVALID_VALUE"),
         (json.dumps(row(after={"id": "1", "w": "x"})).encode(), "INVALID_VALUE"),
         (json.dumps({"kind": "error", "code": "TRUNCATED", "detail": "cut", "key_b64": "aw==", "value_b64": "dg=="})
