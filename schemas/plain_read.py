@@ -246,11 +246,20 @@ def _renamed(row: Row | None, names: dict[str, str]) -> dict[str, Value] | None:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode("utf-8-sig"))
+        found = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise _bad(str(error)[:300]) from error
     if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
         raise _bad("an object with `kind` is needed: what decode prints")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose names stand once. WireError BAD_LINE: of two values, which one is meant can't be known."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for n, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:n]))
+        raise _bad(f"{twice!r:.60} stands twice in an object")
     return found
 
 
@@ -297,7 +306,9 @@ def _value(value: Any, name: str) -> Value:
 def _hex(value: Any, name: str) -> bytes:
     try:
         if isinstance(value, dict) and value.keys() == {"hex"}:
-            return bytes.fromhex(value["hex"])
+            data = bytes.fromhex(value["hex"])
+            if len(data) * 2 == len(value["hex"]):  # Python takes blanks between bytes
+                return data
     except (ValueError, TypeError):
         pass
     details = f'{value!r:.60} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'

@@ -157,6 +157,8 @@ def _plain(column: Column, value: Any, zone: str) -> Value:
             details = "text that looks like bytes in plain form: which it is can't be known here"
             raise WireError("INVALID_VALUE", column=column.name, details=details)
         try:
+            if " " in value:  # which Python takes between bytes
+                raise ValueError(f"{value[:60]} has blanks between its digits")
             return bytes.fromhex(value[len(_HEX) : -len(_END)])
         except ValueError as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error

@@ -91,7 +91,10 @@ def row(**more: Any) -> dict[str, Any]:
         (json.dumps(row(after={"id": None, "v": "x"})).encode(), "INVALID_VALUE"),
         (json.dumps(row(op="d", after=None, before={"id": None})).encode(), "INVALID_VALUE"),
         (json.dumps(row(after={"id": "1", "v": {"hex": "0"}})).encode(), "INVALID_VALUE"),
+        (json.dumps(row(after={"id": "1", "v": {"hex": "61 62"}})).encode(), "INVALID_VALUE"),
         (json.dumps(row(after={"id": "1", "w": "x"})).encode(), "INVALID_VALUE"),
+        (json.dumps(row()).encode().replace(b'"v": "x"', b'"v": "x", "v": "y"'), "BAD_LINE"),
+        (json.dumps(row()).encode().replace(b'"op": "c"', b'"op": "c", "op": "c"'), "BAD_LINE"),
         (json.dumps({"kind": "error", "code": "TRUNCATED", "detail": "cut", "key_b64": "aw==", "value_b64": "dg=="})
          .encode(), "NOT_DECODED"),
         (b'{"kind":' + b"[" * 100_000, "BAD_LINE"),
