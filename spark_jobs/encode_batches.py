@@ -157,9 +157,10 @@ def _plain(column: Column, value: Any, zone: str) -> Value:
             details = "text that looks like bytes in plain form: which it is can't be known here"
             raise WireError("INVALID_VALUE", column=column.name, details=details)
         try:
-            if " " in value:  # which Python takes between bytes
-                raise ValueError(f"{value[:60]} has blanks between its digits")
-            return bytes.fromhex(value[len(_HEX) : -len(_END)])
+            digits = value[len(_HEX) : -len(_END)]
+            if len(data := bytes.fromhex(digits)) * 2 < len(digits):  # Python takes blanks between bytes
+                raise ValueError(f"{value[:60]} has more than digits")
+            return data
         except ValueError as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
     if isinstance(value, bool):
