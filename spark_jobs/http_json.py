@@ -22,6 +22,7 @@ told_to_stop = threading.Event()
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _BELIEVED = (200, 404, 409, 422)  # what is remembered, or makes a message a dead letter
 _ELSEWHERE = "redirected"
+_MOST_TOLD = 500
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -158,7 +159,9 @@ def _read_until(response: Any, end: float) -> bytes:
 
 
 def message_of(answer: Any) -> str:
-    return str(answer.get("message") if isinstance(answer, dict) else answer)[:500]
+    """What a refusal says, at most 500 characters: a registry repeats the schema first, and ends with the reason."""
+    text = str(answer.get("message") if isinstance(answer, dict) else answer)
+    return text if len(text) <= _MOST_TOLD else f"{text[:150]} … {text[3 + 150 - _MOST_TOLD :]}"
 
 
 def _json(text: bytes) -> Any:

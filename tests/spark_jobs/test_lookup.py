@@ -16,6 +16,7 @@ from schemas.options import Options
 from schemas.table import TableId
 from spark_jobs.avro_schemas import versions_of
 from spark_jobs.codec import Side, decode_one
+from spark_jobs.http_json import message_of
 from spark_jobs.lookup import FileSchemas, HttpSchemas, Registered
 from spark_jobs.views import newest_table
 from tests.spark_jobs.registries import Answer, answer, golden_registry, serving
@@ -125,6 +126,15 @@ def test_refused_schema_is_an_error_of_the_row_and_not_asked_again() -> None:
                 registry.id_of(subject, RECORD)
             assert caught.value.code == "UNSUPPORTED_SCHEMA"
         assert len(server.seen) == 1
+
+
+def test_a_long_refusal_keeps_its_reason() -> None:
+    """A registry repeats the schema that it was given before it says what is wrong with it."""
+    told = message_of({"message": "Invalid schema " + "x" * 5000 + ": the field a stands twice"})
+    assert len(told) == 500
+    assert told.startswith("Invalid schema x")
+    assert told.endswith("x: the field a stands twice")
+    assert message_of("y" * 500) == "y" * 500
 
 
 def test_where_an_id_is_registered() -> None:
