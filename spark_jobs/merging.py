@@ -48,10 +48,10 @@ class Target(Mirror):
             raise SetupError("USAGE", details=details)
         if any(c.name.lower() == COMMIT_TS for c in table.columns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
-        if self.on_lossy == "error":
-            self._refuse_unfit(changes, table, steps)
         emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
+        if self.on_lossy == "error":
+            self._refuse_unfit(rows, table, steps)
         self._refuse_unsure(rows, steps, emptied)
         unburied = -1
         if self.delta.exists():
