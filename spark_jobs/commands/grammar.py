@@ -43,7 +43,7 @@ def command(commands: Any, name: str, text: str, examples: str, epilog: str = EP
     made: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
-        description=text[0].upper() + text[1:] + ".",
+        description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
         epilog=examples + "\n" + epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
