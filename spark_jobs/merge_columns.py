@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from schemas import values
@@ -119,6 +120,8 @@ class Mirror:
                 if step.emptied:
                     self.delta.delete(f"{COMMIT_TS} <= {commit_ts}")
                     stones.forget(commit_ts)
+                if step.emptied and step.before is None and step.after is not None:
+                    self._begin_anew(step.after)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._reach(step.after, step, drop=True)
@@ -129,6 +132,14 @@ class Mirror:
         if self.names and properties.get(_NAME) != str(self.names[-1][1]):
             self.delta.remember(_NAME, str(self.names[-1][1]))
         return max(forgotten)
+
+    def _begin_anew(self, table: Table) -> None:
+        """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""
+        wanted = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
+        other = [name for name, kind in self._columns().items() if wanted.get(name.lower(), (name, kind)) != (name, kind)]
+        if other and self.delta.read().isEmpty():
+            for name in other:
+                self.delta.drop(name)
 
     def _forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
@@ -286,12 +297,15 @@ class Mirror:
         if self.delta.widen(name, wanted):
             return
         frame = self.delta.read()
-        cast = frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})"))
         back = f"try_cast(try_cast({quoted(name)} AS {wanted}) AS {have})"
-        if not frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty():
+        try:
+            fits = frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty()
+        except AnalysisException:  # types that Spark makes nothing of each other
+            fits = False
+        if not fits:
             details = f"column {name}: its rows don't fit from {have} to {wanted}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        self.delta.overwrite(cast)
+        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})")))
 
     def _columns(self) -> dict[str, str]:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}

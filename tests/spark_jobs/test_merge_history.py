@@ -251,6 +251,20 @@ def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession) -> None:
     both(ddl, changes, 25, check)
 
 
+@pytest.mark.parametrize("engine", ["delta-spark", "deltalake"])
+def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
+    """Columns of the same names are other columns, of types that have nothing to do with those before."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v datetime, w varchar(9), x int)"), (20, "DROP TABLE t"),
+        (30, "CREATE TABLE t (id varchar(9) primary key, V varbinary(9), w int, x int)"),
+    ]  # fmt: skip
+    old = {"id": "1", "v": "2026-01-02 03:04:05", "w": "a", "x": "1"}
+    new = {"id": "a", "V": {"hex": "00ff"}, "w": "7", "x": "2"}
+    changes: Changes = [{"commit_ts": 10, "after": old}, {"commit_ts": 50, "after": new}]
+    assert merge(ddl, changes, "t", (25,), engine=engine, types="typed") == 0
+    assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
+
+
 def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     ddl = [
         (1, "CREATE TABLE t (id int primary key)"), (2, "CREATE TABLE t_new (id int primary key)"),
