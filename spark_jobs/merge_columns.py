@@ -136,7 +136,9 @@ class Mirror:
     def _begin_anew(self, table: Table) -> None:
         """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""
         wanted = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
-        other = [name for name, kind in self._columns().items() if wanted.get(name.lower(), (name, kind)) != (name, kind)]
+        other = [
+            name for name, kind in self._columns().items() if wanted.get(name.lower(), (name, kind)) != (name, kind)
+        ]
         if other and self.delta.read().isEmpty():
             for name in other:
                 self.delta.drop(name)
