@@ -260,30 +260,45 @@ Shown = tuple[Types, Missing, OnLossy]
 
 
 def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame:
-    from spark_jobs.avro_plan import AvroPlan
-    from spark_jobs.typed_plan import avro_decode, typed_decode
-    from spark_jobs.typed_view import typed_view
-
-    def seen(table: Table) -> Side:
-        return replace(side, view=TableView(table, *shown))
+    from spark_jobs.typed_plan import typed_decode
 
     types, missing, on_lossy = shown
     if side.format == "avro" and side.tables is None:
-        # A stream meets ids that nobody knows yet: the exact plan has the codec read what its branches don't.
-        plan = AvroPlan.of(side, id_, exact=check == "exact" or frame.isStreaming, missing=missing)
-        if plan is not None:
-            seen_by = seen(plan.table)
-            if plan.exact:
-                made = avro_decode(plan.without_others(frame), seen_by, plan.key)
-                if made is not None:
-                    return made
-            plan = replace(plan, side=seen_by)
-            return typed_view(plan.decode(frame, keep=types != EXACT), seen_by)
+        made = _avro(frame, side, id_, check, shown)
+        if made is not None:
+            return made
     found = typed_decode(frame, side, id_, missing, types, on_lossy)
     if found is not None:
         return found
-    side = seen(newest_table(side, id_))
+    side = replace(side, view=TableView(newest_table(side, id_), *shown))
     return in_view(_decoded(frame, side, f".{id_}"), side)
+
+
+def _avro(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame | None:
+    """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
+    from spark_jobs.avro_plan import AvroPlan
+    from spark_jobs.typed_plan import avro_decode
+    from spark_jobs.typed_view import typed_view
+
+    types, missing, _ = shown
+    # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.
+    exact = check == "exact" or frame.isStreaming
+    plan = AvroPlan.of(side, id_, exact=exact, missing=missing)
+    if plan is None:
+        return None
+    side = replace(side, view=TableView(plan.table, *shown))
+    plan = replace(plan, side=side)
+
+    def workers() -> DataFrame | None:
+        return avro_decode(plan.without_others(frame), side, plan.key)
+
+    def in_jvm() -> DataFrame | None:
+        read = plan.decode(frame, keep=types != EXACT)
+        return None if read is None else typed_view(read, side)
+
+    first, second = (workers, in_jvm) if exact and (frame.isStreaming or types != EXACT) else (in_jvm, workers)
+    made = first()
+    return second() if made is None else made
 
 
 def in_view(events: DataFrame, side: Side) -> DataFrame:

@@ -1,17 +1,13 @@
-"""The registered Avro schemas of one table, compiled, and as Spark can read them."""
+"""The registered Avro schemas of one table, compiled."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from schemas.errors import WireError
 from schemas.names import sanitise_name
 from schemas.table import TableId
 from schemas.wire.avro_record import Record, compile_record
-from schemas.wire.framing import frame
-from spark_jobs.columns import MAX_SPARK_PRECISION
 from spark_jobs.lookup import Name, Registered, Schemas, name_of
 
 
@@ -21,16 +17,6 @@ class WriterSchema:
 
     entry: Registered
     record: Record
-
-    @property
-    def header(self) -> bytes:
-        """The bytes before a record of this schema."""
-        return frame(self.entry.id, b"")
-
-    @property
-    def readable(self) -> str:
-        """Its text as Spark can read it."""
-        return spark_schema(self.entry.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +61,6 @@ def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions
 def record_of(id_: TableId) -> Name:
     """What TiCDC calls a table's records."""
     return sanitise_name(id_.db), sanitise_name(id_.table)
-
-
-def spark_schema(text: str) -> str:
-    """Schema text as Spark can read it: a decimal beyond 38 digits loses its logical type and comes as bytes.
-
-    Without blanks: Spark parses it for each query and each task.
-    """
-    return json.dumps(_readable(json.loads(text)), separators=(",", ":"))
-
-
-def _readable(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_readable(n) for n in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("logicalType") == "decimal" and node.get("precision", 0) > MAX_SPARK_PRECISION:
-        node = {k: v for k, v in node.items() if k not in ("logicalType", "precision", "scale")}
-    return {k: v if k == "default" else _readable(v) for k, v in node.items()}
 
 
 def once(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:

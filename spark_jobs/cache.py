@@ -20,16 +20,16 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache").absolute() / "ticdc-bridge"
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the new one, never a part.
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write `content` to `path` so that a reader sees the old file or the new one, never a part.
 
-    In: the target, its text and its permission bits. Errors: OSError when the folder can't be written.
+    In: the target, its text or bytes and its permission bits. Errors: OSError when the folder can't be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
+        with os.fdopen(handle, "wb") as out:
+            out.write(content.encode() if isinstance(content, str) else content)
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:

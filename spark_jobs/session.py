@@ -20,7 +20,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spark_jobs.fast_reader import OPTION as _NO_FAST_READER
 from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 
@@ -131,8 +130,7 @@ def submitted_options(given: Mapping[str, str]) -> dict[str, str]:
 def _executor_options(given: Mapping[str, str]) -> str:
     """Java's options for executors of a cluster: ours, after which the caller's win."""
     options = given.get(_EXECUTOR_OPTIONS, "")
-    ours = [o for o in (_HUGE, _NO_FAST_READER) if o.split("=")[0] not in options]
-    return " ".join(filter(None, [*ours, options]))
+    return options if _HUGE in options else " ".join(filter(None, [_HUGE, options]))
 
 
 def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:

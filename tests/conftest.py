@@ -40,6 +40,7 @@ _LONG = (
     "tests/e2e/test_kafka_pipeline.py",
     "tests/spark_jobs/test_spark_decode.py",
     "tests/survival/test_service_survives.py",
+    "tests/spark_jobs/test_avro_rows.py",
     "tests/spark_jobs/test_same_as_codec.py",
     "tests/docs/test_commands.py",
     "tests/e2e/test_poison.py",

@@ -197,11 +197,11 @@ def test_decode_uses_it(spark: SparkSession) -> None:
         change(tables[0], {"n": "5"}), Message(None, None, "t")
     )
     frame = spark.createDataFrame([(message[0].key, message[0].value, "t")], "key binary, value binary, topic string")
-    changes = decode(frame, format="avro", schemas=schemas, table="d.t")
-    (row,) = changes.collect()
-    assert (row["schema_id"], row["key"], row["flags"], row["after"].asDict()) == (2, ["id"], [], {"id": 1, "n": 5})
-    plan = changes._jdf.queryExecution().toString()
-    assert "AvroBatches" in plan
-    assert "from_avro" not in plan
+    for types, by in (("exact", "AvroRows"), ("typed", "MapInArrow")):
+        changes = decode(frame, format="avro", schemas=schemas, table="d.t", types=types)  # type: ignore[arg-type]
+        (row,) = changes.collect()
+        assert (row["schema_id"], row["key"], row["flags"]) == (2, ["id"], [])
+        assert row["after"].asDict() == {"id": 1, "n": 5}
+        assert by in changes._jdf.queryExecution().toString()
     table = Table(TableId("d", "t"), tuple(Column(kind, of) for kind, of in BY_NAME.items()))
     assert arrow_schema(avro_schema(table)) == avro_arrow(table)

@@ -18,7 +18,7 @@ from schemas.table import Column, Table, TableId
 from schemas.types import BY_NAME
 from schemas.wire.base import Context
 from schemas.wire.framing import frame
-from spark_jobs import decode, fast_reader, typed_plan
+from spark_jobs import decode
 from spark_jobs.frames import kafka_columns
 from spark_jobs.lookup import FileSchemas, Registered
 
@@ -66,7 +66,7 @@ def test_header_gives_the_rows(
     given = spark.createDataFrame(rows, "key binary, value binary")
     found = decode(given, format="avro", schemas=schemas, table="d.t", check="header", missing=missing).collect()
     assert [r.kind for r in found] == ["row", "row", "row", "error", "error", "error"]
-    assert [r.error.code for r in found[3:]] == ["MALFORMED", "UNSUPPORTED_SCHEMA", "UNKNOWN_SCHEMA_ID"]
+    assert [r.error.code for r in found[3:]] == ["TRUNCATED", "UNSUPPORTED_SCHEMA", "UNKNOWN_SCHEMA_ID"]
     assert found[4].error.detail.startswith("t-value version 3: schema id 20: ")
     assert [(r.op, r.commit_ts, r.schema_id, r.key, r.flags) for r in found[:3]] == [
         ("c", 5 << 18, 12, ["id"], []), ("c", 5 << 18, 13, ["id"], []), ("d", None, 11, ["id"], []),
@@ -105,42 +105,6 @@ def test_of_a_wide_table_hotspot_can_compile_every_method(
     sizes = [int(n) for n in re.findall(r"maxMethodCodeSize:(\d+)", capsys.readouterr().out)]
     assert sizes
     assert max(sizes) <= 8_000
-
-
-def test_what_avro_keeps_of_schemas_stays_bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Avro's fast reader keeps, for ever, what it made of each schema that a task has parsed (AVRO-4253)."""
-    jvm: Any = spark._jvm
-    avro = jvm.org.apache.avro.generic.GenericData.get()
-    builder = avro.getFastReaderBuilder()
-    kept = builder.getClass().getDeclaredField("readerCache")
-    kept.setAccessible(True)
-    text = publish.value_schema(Table(TableId("d", "t"), (ID,)), OPTIONS)
-    schemas = FileSchemas([Registered("t-value", 1, 7, text)])
-    given = spark.createDataFrame([(None, frame(7, b"\2\2c\2\2"))], "key binary, value binary")
-
-    def read() -> int:
-        """How many readers are kept after one more plan."""
-        (row,) = decode(given, format="avro", schemas=schemas, table="d.t", check="header").collect()
-        assert row.after == (1,)
-        return int(kept.get(builder).size())
-
-    try:
-        avro.setFastReaderEnabled(True)
-        monkeypatch.setattr(fast_reader._Planned, "characters", 0)
-        before = read()
-        assert read() > before  # once this fails, Avro is mended, and spark_jobs/fast_reader.py needs no limit
-        monkeypatch.setattr(fast_reader, "MOST", fast_reader._Planned.characters)
-        most = read()
-        assert {read() for _ in range(3)} == {most}
-        assert not avro.isFastReaderEnabled()
-        avro.setFastReaderEnabled(True)
-        monkeypatch.setattr(fast_reader._Planned, "characters", 0)
-        stream = spark.readStream.format("rate").load().selectExpr("binary('') AS key", "binary('') AS value")
-        monkeypatch.setattr(typed_plan, "warm", lambda _format: False)  # as without numba
-        decode(stream, format="avro", schemas=schemas, table="d.t", check="header")
-        assert not avro.isFastReaderEnabled()
-    finally:
-        avro.setFastReaderEnabled(True)
 
 
 def test_a_message_with_the_header_of_glue_is_an_error(spark: SparkSession) -> None:

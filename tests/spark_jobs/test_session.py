@@ -167,14 +167,13 @@ def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPat
 def test_java_options_under_spark_submit() -> None:
     """Executors are told when they start; a driver that runs and was not told has Spark's own limit."""
     huge, executor = "-XX:-DontCompileHugeMethods", "spark.executor.extraJavaOptions"
-    slow = "-Dorg.apache.avro.fastread=false"
     local = {"spark.master": "local[2]"}
     assert submitted_options(local) == submitted_options({}) == {"spark.sql.codegen.hugeMethodLimit": "8000"}
     assert submitted_options({**local, "spark.driver.extraJavaOptions": f"-Xss4m {huge}"}) == {}
     cluster = {"spark.master": "spark://host:7077"}
-    assert submitted_options(cluster) == {executor: f"{huge} {slow}"}
-    assert submitted_options({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} {slow} -Xss4m"}
-    theirs = f"-Dorg.apache.avro.fastread=true {huge}"
+    assert submitted_options(cluster) == {executor: huge}
+    assert submitted_options({**cluster, executor: "-Xss4m"}) == {executor: f"{huge} -Xss4m"}
+    theirs = f"-Xss4m {huge}"
     assert submitted_options({**cluster, executor: theirs}) == {executor: theirs}
 
 

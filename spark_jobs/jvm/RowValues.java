@@ -1,0 +1,149 @@
+package ticdcbridge;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.util.Arrays;
+
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Numbers as a column of one of Spark's rows has them, exactly; refused where the column does not hold them.
+ *
+ * A step tells from step[at + FORM] on how a number is written: form, and for decimals their own precision and scale,
+ * then the column's. place: the column; negative where the value is only looked at. start: the row's first byte.
+ */
+final class RowValues {
+    static final int SHORT = 0, INT = 1, LONG = 2, DECIMAL = 3, FLOAT = 4, DOUBLE = 5;
+    static final int FORM = 3, OWN_PRECISION = 4, OWN_SCALE = 5, PRECISION = 6, SCALE = 7;
+
+    private static final int BYTES = Platform.BYTE_ARRAY_OFFSET;
+    private static final int COMPACT = 18; // digits of a decimal that is a long in the row
+    private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
+    private static final long[] TENS = new long[COMPACT + 1];
+
+    static {
+        long power = 1;
+        for (int n = 0; n < TENS.length; n++) {
+            TENS[n] = power;
+            power *= 10;
+        }
+    }
+
+    private RowValues() {}
+
+    /** unsigned: a negative number stands for one from 2^63 on. */
+    static void whole(long number, boolean unsigned, int[] step, int at, int place, UnsafeRowWriter out, int start) {
+        switch (step[at + FORM]) {
+            case LONG:
+                out.write(place, number);
+                return;
+            case INT:
+                if ((int) number != number) {
+                    throw Refused.WRONG;
+                }
+                out.write(place, (int) number);
+                return;
+            case SHORT:
+                if ((short) number != number) {
+                    throw Refused.WRONG;
+                }
+                out.write(place, (short) number);
+                return;
+            default:
+                boolean large = unsigned && number < 0;
+                if (step[at + PRECISION] > COMPACT && step[at + SCALE] == 0) {
+                    wide(number, large, place, out, start);
+                } else {
+                    BigInteger value = BigInteger.valueOf(number);
+                    scaled(new BigDecimal(large ? value.add(TWO_64) : value), step, at, place, out);
+                }
+        }
+    }
+
+    static void real(double number, int form, int place, UnsafeRowWriter out) {
+        if (Double.isNaN(number) || Double.isInfinite(number)) {
+            throw Refused.WRONG;
+        }
+        if (place < 0) {
+            return;
+        }
+        if (form == DOUBLE) {
+            out.write(place, number);
+        } else if ((float) number == number) {
+            out.write(place, (float) number);
+        } else {
+            throw Refused.WRONG;
+        }
+    }
+
+    /** DECIMAL as the two's complement of its digits: the `size` bytes before the input's position. */
+    static void decimal(AvroInput in, int size, int[] step, int at, int place, UnsafeRowWriter out, int start) {
+        byte[] data = in.data;
+        int pos = in.pos, first = pos - size, digits = step[at + OWN_PRECISION];
+        if (size < 1 || size > 32) {
+            throw Refused.WRONG;
+        }
+        while (pos - first > 1 && data[first] == data[first + 1] >> 7) {
+            first++; // a sign that the next byte has too
+        }
+        boolean asIs = step[at + OWN_SCALE] == step[at + SCALE];
+        if (pos - first <= 8 && (asIs || place < 0)) {
+            long number = data[first];
+            for (int n = first + 1; n < pos; n++) {
+                number = number << 8 | data[n] & 255;
+            }
+            if (digits <= COMPACT && (number >= TENS[digits] || number <= -TENS[digits])) {
+                throw Refused.WRONG;
+            }
+            if (place >= 0 && step[at + PRECISION] <= COMPACT) {
+                out.write(place, number);
+            } else if (place >= 0) {
+                wide(number, false, place, out, start);
+            }
+            return;
+        }
+        BigInteger number = new BigInteger(Arrays.copyOfRange(data, first, pos));
+        if (number.abs().compareTo(BigInteger.TEN.pow(digits)) >= 0) {
+            throw Refused.WRONG;
+        }
+        if (place >= 0 && asIs) {
+            int to = room(out); // it has 38 digits at most, which are 16 bytes
+            System.arraycopy(data, first, out.getBuffer(), to - BYTES, pos - first);
+            out.write(place, (long) (to - start) << 32 | pos - first);
+        } else if (place >= 0) {
+            scaled(new BigDecimal(number, step[at + OWN_SCALE]), step, at, place, out);
+        }
+    }
+
+    /** A number of 64 bits as a row has a decimal of more than 18 digits: the shortest two's complement. */
+    private static void wide(long number, boolean large, int place, UnsafeRowWriter out, int start) {
+        int size = large ? 9 : (72 - Long.numberOfLeadingZeros(number < 0 ? ~number : number)) / 8;
+        int at = room(out);
+        byte[] buffer = out.getBuffer();
+        for (int n = size - 1, shift = 0; n >= 0 && shift < 64; n--, shift += 8) {
+            buffer[at - BYTES + n] = (byte) (number >> shift);
+        }
+        out.write(place, (long) (at - start) << 32 | size);
+    }
+
+    /** Sixteen empty bytes, and where they are. */
+    private static int room(UnsafeRowWriter out) {
+        out.grow(16);
+        int at = out.cursor();
+        Platform.putLong(out.getBuffer(), at, 0L);
+        Platform.putLong(out.getBuffer(), at + 8, 0L);
+        out.increaseCursor(16);
+        return at;
+    }
+
+    private static void scaled(BigDecimal value, int[] step, int at, int place, UnsafeRowWriter out) {
+        int precision = step[at + PRECISION], scale = step[at + SCALE];
+        BigDecimal exact = value.setScale(scale); // no version that would lose digits has such a step
+        if (exact.precision() > precision) {
+            throw Refused.WRONG;
+        }
+        out.write(place, Decimal.apply(exact, precision, scale), precision, scale);
+    }
+}
