@@ -13,6 +13,7 @@ from tests.support.golden import ROOT
 
 PAGE: Final = ROOT / "docs" / "files.md"
 _PARTS: Final = ("schemas", "service", "spark_jobs", "benchmarks", "scripts")
+_KINDS: Final = (".py", ".java")
 _HEAD: Final = """\
 # Every file
 
@@ -21,8 +22,10 @@ Made by `make docs` from the first line of each file. [DESIGN.md](DESIGN.md) has
 
 
 def files() -> list[Path]:
-    """Every module that is not empty, by folder and name."""
-    found = [path for part in _PARTS for path in (ROOT / part).rglob("*.py") if path.stat().st_size]
+    """Every module and Java class that is not empty, by folder and name."""
+    found = [
+        path for part in _PARTS for kind in _KINDS for path in (ROOT / part).rglob(f"*{kind}") if path.stat().st_size
+    ]
     return sorted((path.relative_to(ROOT) for path in found), key=lambda path: (path.parent.parts, path.name))
 
 
@@ -32,7 +35,7 @@ def listed(page: str) -> list[Path]:
     for line in page.splitlines():
         if line.startswith("## "):
             folder = Path(line[3:])
-        elif match := re.match(r"\| `(\w+\.py)` \|", line):
+        elif match := re.match(r"\| `(\w+\.(?:py|java))` \|", line):
             found.append(folder / match[1])
     return found
 
@@ -52,8 +55,13 @@ def _folders() -> Iterator[str]:
 
 
 def summary(path: Path) -> str:
-    """The first sentence or line of a module's docstring, as Markdown in a table."""
-    text = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
+    """The first sentence or line of a file's docstring, as Markdown in a table."""
+    code = (ROOT / path).read_text(encoding="utf-8")
+    if path.suffix == ".java":
+        comment = re.search(r"/\*\*(.*?)\*/", code, re.DOTALL)
+        text = re.sub(r"(?m)^ *\* ?", "", comment[1]).strip() if comment else ""
+    else:
+        text = ast.get_docstring(ast.parse(code)) or ""
     paragraph = " ".join(text.split("\n\n")[0].split())
     first = re.split(r"(?<=\.)\s+(?=[A-Z`])", paragraph)[0]
     parts = first.replace("|", "\\|").split("`")
