@@ -76,8 +76,8 @@ def decode(
     table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
     metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
     time_zone: of TIMESTAMP text, as an annotation: values are not converted.
-    check: of Avro, what becomes of a message that the reader in Spark's JVM refuses, which asks of it what the in-process
-    decoder asks: with "header" it is an error, with "exact" that decoder looks at it, in a Python worker (it also knows
+    check: what becomes of an Avro message that the reader in Spark's JVM refuses, which asks of it what the in-process
+    decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python worker (it also knows
     ids that were registered later, Glue's header, and DDL and watermarks between the rows).
     missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
     types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and timestamp.

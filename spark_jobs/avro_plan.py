@@ -84,7 +84,8 @@ class AvroPlan:
         reader = jvm.class_of(spark, "AvroRows")
         if reader is None:
             return None
-        made = programs(self.table, (*self.keys, *self.values), self._refused(), self.missing, self._zone)
+        zone = self.side.options.time_zone
+        made = programs(self.table, self.keys, self.values, self._refused(), self.missing, zone)
         # A select for each step: what several columns of the next one use is then worked out once.
         read = messages.select("*", _read(spark, reader, made, self.table).alias("_read"))
         if self.others:
@@ -104,10 +105,6 @@ class AvroPlan:
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
         return without_headers(messages, self.others, self.table.id)
-
-    @property
-    def _zone(self) -> str:
-        return self.side.options.time_zone
 
     def _refused(self) -> dict[int, int]:
         """Schema ids of which every message is refused, with the reader's code."""

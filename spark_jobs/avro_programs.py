@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,9 @@ from spark_jobs.plans import widens
 from spark_jobs.table_view import Missing, default_of
 
 # All numbers here are Java's.
-OTHER_TABLE, UNKNOWN_ID, MALFORMED = 2, 5, 7
+OTHER_TABLE, MALFORMED = 2, 7
 ERRORS = (
-    ("EMPTY_RECORD", "key and value are null"),
+    ("EMPTY_RECORD", "key and value are null, or a delete has no key"),
     ("", ""),  # another table's
     ("NOT_FRAMED", "no Confluent header"),
     ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
@@ -38,15 +38,16 @@ ERRORS = (
 )
 """Error code and detail of what the reader refuses, from its code 1 on."""
 
-_OF_VALUE, _UNREADABLE, _CODE_SHIFT = 1, 2, 2
+_OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
 _STEP = 8
+_COMPACT = 18  # digits of a decimal that is a long in Spark's row
 _INT, _LONG, _UNSIGNED, _TEXT_UNSIGNED, _FLOAT, _DOUBLE = range(6)
-_TEXT, _BYTES, _DECIMAL_TEXT, _DECIMAL, _BITS, _BOOLEAN, _CHECKSUM = range(6, 13)
+_TEXT, _BYTES, _DECIMAL_TEXT, _DECIMAL, _BITS, _BOOLEAN = range(6, 12)
 _OLD = 15
 _SAID = {
-    "_tidb_op": (13, ("string",)),
-    "_tidb_commit_ts": (14, ("int", "long")),
-    "_tidb_row_level_checksum": (_CHECKSUM, ("string",)),
+    "_tidb_op": (12, "string"),
+    "_tidb_commit_ts": (13, "long"),
+    "_tidb_row_level_checksum": (14, "string"),
 }
 _READ: Mapping[tuple[Kind, str], int] = {
     (Kind.INTEGER, "int"): _INT,
@@ -93,29 +94,34 @@ class Programs:
 
 
 def programs(
-    table: Table, writers: Sequence[WriterSchema], refused: Mapping[int, int], missing: Missing, zone: str
+    table: Table,
+    keys: Sequence[WriterSchema],
+    rows: Sequence[WriterSchema],
+    refused: Mapping[int, int],
+    missing: Missing,
+    zone: str,
 ) -> Programs:
-    """writers: all versions of the table's keys and values. table: with the newest one's columns.
+    """keys, rows: all versions of the table's key and value schemas. table: with the newest one's columns.
 
     refused: schema ids of which every message is refused, with the code. missing, zone: as AvroPlan.
     """
-    keys: dict[tuple[str, ...], int] = {}
+    of_keys, of_rows = ({w.entry.id: w for w in some if isinstance(w.entry.id, int)} for some in (keys, rows))
+    all_ = {**of_keys, **of_rows}  # Glue's header is no one's here
+    numbers: dict[tuple[str, ...], int] = {}
+    compiler = _Compiler(table, missing, zone)
     made = {id_: _refused(code) for id_, code in refused.items()}
-    for writer in writers:
-        id_ = writer.entry.id
-        if isinstance(id_, int):  # Glue's header is no one's here
-            made[id_] = _Compiler(table, missing, zone).program(writer, keys, _without(writer, writers))
+    for id_, writer in all_.items():
+        names = tuple(c.name for c in writer.record.columns)
+        if id_ in of_keys and not writer.record.of_value:
+            key = numbers.setdefault(names, len(numbers) + 1)
+            strange = sorted(i for i, w in all_.items() if not {*names} <= {c.name for c in w.record.columns})
+            made[id_] = compiler.program(writer, key, strange, beside=id_ not in of_rows)
+        else:
+            made[id_] = compiler.program(writer, 0, [], beside=False)
     ids = sorted(made)
-    packed = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(ids) + b"".join(made[i] for i in ids)
-    return Programs(packed, tuple(keys))
-
-
-def _without(writer: WriterSchema, writers: Iterable[WriterSchema]) -> list[int]:
-    """Ids of the schemas that lack a column of this one."""
-    names = {c.name for c in writer.record.columns}
-    return sorted(
-        w.entry.id for w in writers if isinstance(w.entry.id, int) and names - {c.name for c in w.record.columns}
-    )
+    lengthy = [n for place, c in enumerate(table.columns) for n in _lengthy(place, spark_type(c))]
+    head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
+    return Programs(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
 
 
 class _Compiler:
@@ -125,30 +131,44 @@ class _Compiler:
         self._table, self._missing, self._zone = table, missing, zone
         self._places = {c.name: n for n, c in enumerate(table.columns)}
 
-    def program(self, writer: WriterSchema, keys: dict[tuple[str, ...], int], strange: list[int]) -> bytes:
-        """keys: the numbers of the names of keys' columns, which may become more. strange: as AvroRows has it."""
-        record = writer.record
-        steps = self._whole(record, json.loads(writer.entry.schema)["fields"])
+    def program(self, writer: WriterSchema, key: int, strange: list[int], beside: bool) -> bytes:
+        """key, strange: as AvroRows has them. beside: it is a key's alone, of whose values beside a value's nothing is
+        taken.
+        """
+        record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
+        steps = self._whole(record, fields)
+        flags = _OF_VALUE if record.of_value else 0
+        if steps is None and beside:
+            steps, flags = self._whole(record, fields, placed=False), _BESIDE
+        names = {c.name for c in record.columns}
+        absent = [c for c in self._table.columns if c.name not in names]
+        try:
+            presets = self._presets(absent) if self._missing == "default" else {}
+        except (ValueError, ArithmeticError, TypeError):  # no value of the column: the codec says so of each row
+            steps, presets = None, {}
         if steps is None:
             return _refused(MALFORMED)
-        names = tuple(c.name for c in record.columns)
-        absent = [c for c in self._table.columns if c.name not in names]
-        of_key = writer.entry.subject.endswith("-key")
-        presets = {} if of_key or self._missing != "default" else self._presets(absent)
+        lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
         encoded = b"".join(data for _, data in presets.values())
+        preset = [number for step, _ in presets.values() for number in step]
+        written = [place for place, precision in lacking if precision > _COMPACT]
+        written += [place for some in (preset, steps) for place in _written_places(some)]
+        flags |= _SHUFFLED if written != sorted(written) and flags != _BESIDE else 0
         return (
-            struct.pack(">i", _OF_VALUE if record.of_value else 0)
-            + struct.pack(">i", 0 if record.of_value else keys.setdefault(names, len(keys) + 1))
+            struct.pack(">2i", flags, key)
             + _numbers(strange)
             + _numbers(steps)
-            + _numbers([self._places[c.name] for c in absent if c not in presets])
-            + _numbers([number for step, _ in presets.values() for number in step])
+            + _numbers([number for pair in lacking for number in pair])
+            + _numbers(preset)
             + struct.pack(">i", len(encoded))
             + encoded
         )
 
-    def _whole(self, record: Record, fields: list[Mapping[str, Any]]) -> list[int] | None:
-        """The steps of all fields; None for a record that TiCDC does not write."""
+    def _whole(self, record: Record, fields: list[Mapping[str, Any]], placed: bool = True) -> list[int] | None:
+        """The steps of all fields; None for a record that TiCDC does not write, or that the row does not hold.
+
+        placed: the values go into the row.
+        """
         old = record.before
         if old is not None and (old.of_value or [c.name for c in old.columns] != [c.name for c in record.columns]):
             return None
@@ -159,7 +179,7 @@ class _Compiler:
             name = field["name"]
             null, kind = _union(field["type"])
             if name in columns:
-                step = self._column(columns[name], kind["type"], null)
+                step = self._column(columns[name], kind["type"], null, placed)
                 if step is None:
                     return None
                 steps += step
@@ -171,22 +191,23 @@ class _Compiler:
                 numbers = [number for step in inner for number in step or ()]
                 steps += [_OLD, null, -1, _AS_IT_IS, len(numbers), 0, 0, 0, *numbers]
             elif name in _SAID:
-                code, primitives = _SAID[name]
-                if kind not in primitives:
+                code, primitive = _SAID[name]
+                if kind != primitive:
                     return None
                 steps += [code, null, -1, _AS_IT_IS, 0, 0, 0, 0]
             else:
-                steps += [_PASSED[kind], null, -1, _WRITTEN["double"], 0, 0, 0, 0]
+                steps += [_PASSED[kind], null, -1, _AS_IT_IS, 0, 0, 0, 0]
         return steps
 
     def _inner(self, old: Record, field: Mapping[str, Any]) -> list[int] | None:
         null, kind = _union(field["type"])
         column = next(c for c in old.columns if c.name == field["name"])
-        return self._column(column, kind["type"], null)
+        return self._column(column, kind["type"], null, placed=True)
 
-    def _column(self, column: Column, primitive: str, null: int) -> list[int] | None:
+    def _column(self, column: Column, primitive: str, null: int, placed: bool) -> list[int] | None:
         """None for what the newest version's column does not hold."""
-        place, code = self._places.get(column.name, -1), _READ[column.type.kind, primitive]
+        place = self._places.get(column.name, -1) if placed else -1
+        code = _READ[column.type.kind, primitive]
         kind = spark_type(column if place < 0 else self._table.columns[place])
         if place >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
             return None
@@ -198,10 +219,14 @@ class _Compiler:
             own = values.bit_size(length), 1 << ((length - 1) % 8 + 1)
         elif code == _DECIMAL:
             own = column.length or 0, column.scale or 0
+        elif column.type.kind is Kind.FLOAT:
+            own = 1, 0
         return [code, null, place, _written(kind), *own, *_digits(kind)]
 
     def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
-        """What columns get that a version lacks: steps, and their values in Avro's binary form."""
+        """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
+        ArithmeticError, TypeError for a default that its column does not hold.
+        """
         found = {}
         for column in absent:
             value = default_of(column, self._zone)
@@ -210,6 +235,29 @@ class _Compiler:
                 code, data = _encoded(column, kind, value)
                 found[column] = [code, -1, self._places[column.name], _written(kind), *_digits(kind) * 2], data
         return found
+
+
+def _lengthy(place: int, kind: str) -> tuple[int, ...]:
+    """Of a column whose values have a place of their own in a row: where it is, and how long that is, 0 for as long as
+    the value.
+    """
+    if kind in ("string", "binary"):
+        return place, 0
+    return (place, 16) if _digits(kind)[0] > _COMPACT else ()
+
+
+def _written_places(steps: list[int]) -> list[int]:
+    """The columns whose values get a place of their own, in the order in which steps write them; not the old row's,
+    which come in the same.
+    """
+    found = []
+    for at in range(0, len(steps), _STEP):
+        code, _, place, form, _, _, precision, _ = steps[at : at + _STEP]
+        if code == _OLD:
+            break
+        if place >= 0 and (form == _AS_IT_IS or precision > _COMPACT):
+            found.append(place)
+    return found
 
 
 def _union(kind: Any) -> tuple[int, Any]:

@@ -33,12 +33,17 @@ class Versions:
     others: tuple[Registered, ...]
 
 
+_IDS = range(1 << 31)
+
+
 def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions:
     """whole: with the schemas of other tables, for which all of the registry is listed."""
     name = record_of(id_)
     entries = list(schemas.all() if whole else schemas.all(name))
     ours, unreadable, others = [], [], []
     for entry in entries:
+        if isinstance(entry.id, int) and entry.id not in _IDS:
+            continue  # no message says it
         named = name_of(entry.schema)
         if named is not None and named != name:
             others.append(entry)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.event import Event, Message, Row, RowChange, tso_physical_ms
+from schemas.event import DdlEvent, Event, Message, Row, RowChange, tso_physical_ms
 from schemas.table import Table
 from spark_jobs.codec import Result, Side, decode_one
 from spark_jobs.columns import python_value
@@ -176,6 +176,8 @@ def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], A
 
 def _rescued(event: Event, table: Table) -> dict[str, Any]:
     found = change_row(event)
+    if isinstance(event, DdlEvent) and (event.db, event.table) != table.id:
+        return {"kind": "other"}
     if isinstance(event, RowChange):
         if event.table.id != table.id:
             return {"kind": "other"}

@@ -84,6 +84,8 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
     fields, columns, extension, before = [], [], [], None
     for field in schema["fields"]:
         name, branches = field["name"], field["type"]
+        if not isinstance(name, str):
+            raise ValueError(f"a field is named {name!r}")
         nullable = isinstance(branches, list)
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
@@ -100,8 +102,8 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
             if not isinstance(kind, dict):  # a named type among them, of a reference
                 raise ValueError(f"field {name!r} has the type {kind!r}, which no column gets")
             column = _column(name, kind, field, nullable)
-            wide = column.unsigned and column.type.bits == 64
-            if kind["type"] not in _PRIMITIVES[column.type.kind] and not (wide and kind["type"] == "string"):
+            wide = column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64
+            if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
             read, wire = binary.READERS[kind["type"]], str(kind["type"])

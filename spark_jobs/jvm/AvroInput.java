@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * A number is taken in its shortest form only. No length is trusted before it is compared with what is there.
  */
 final class AvroInput {
+    private static final byte[] BEFORE_HEX = "{\"hex\":\"".getBytes(StandardCharsets.US_ASCII);
     private static final long TENTH = 1844674407370955161L; // of 2^64, without its fraction
 
     byte[] data;
@@ -112,11 +113,16 @@ final class AvroInput {
 
     /** The `size` bytes before `pos` as the plain form has what is no text: {"hex":"00ff"}. */
     byte[] hex(int size) {
-        StringBuilder hex = new StringBuilder("{\"hex\":\"");
+        byte[] made = new byte[BEFORE_HEX.length + 2 * size + 2];
+        System.arraycopy(BEFORE_HEX, 0, made, 0, BEFORE_HEX.length);
+        int at = BEFORE_HEX.length;
         for (int n = pos - size; n < pos; n++) {
-            hex.append(Character.forDigit(data[n] >> 4 & 15, 16)).append(Character.forDigit(data[n] & 15, 16));
+            made[at++] = (byte) Character.forDigit(data[n] >> 4 & 15, 16);
+            made[at++] = (byte) Character.forDigit(data[n] & 15, 16);
         }
-        return hex.append("\"}").toString().getBytes(StandardCharsets.US_ASCII);
+        made[at] = '"';
+        made[at + 1] = '}';
+        return made;
     }
 
     /** schemas.values.check_decimal: perhaps a sign, 1 to 65 digits, and perhaps a point with 1 to 65 more. */
@@ -145,6 +151,9 @@ final class AvroInput {
     /** BIGINT UNSIGNED as text, without leading zeros → its 64 bits. */
     long unsigned() {
         int size = span(), first = pos - size;
+        if (size == 2 && data[first] == '-' && data[first + 1] == '0') {
+            return 0; // as the codec has it
+        }
         if (size < 1 || size > 20 || digitsFrom(first) != size || (size > 1 && data[first] == '0')) {
             throw Refused.WRONG;
         }

@@ -44,23 +44,26 @@ public final class AvroRows implements Serializable {
     }
 
     private static final class Program {
-        int flags; // OF_VALUE, UNREADABLE with the code above it
-        int key; // the number of its columns' names, 0 where no key has it
+        int flags; // OF_VALUE, BESIDE, SHUFFLED, or UNREADABLE with the code above it
+        int key; // the number of its columns' names, 0 where it is no key's
         int[] strange; // as a key: ids of values that lack a column of it
         int[] steps;
-        int[] absent; // places in the row of columns that the record has not, and that get nothing
+        int[] absent; // columns that the record has not, and that get nothing: place and precision
         int[] presetSteps; // those that get something in a value's rows, from `presets`
         byte[] presets;
     }
 
     private static final class Reader {
-        static final int OF_VALUE = 1, UNREADABLE = 2, CODE_SHIFT = 2;
+        static final int OF_VALUE = 1; // it has more than a row
+        static final int BESIDE = 2; // a key that is looked at beside a value, but is no row of the table
+        static final int SHUFFLED = 4; // what it writes of changing length does not come in the order of the columns
+        static final int UNREADABLE = 8, CODE_SHIFT = 4;
 
         // A step: what is read, branch of null or -1, place in the row or -1, and what RowValues knows.
         static final int STEP = 8, BRANCH = 1, PLACE = 2, FIRST = 4, SECOND = 5;
         static final int INT = 0, LONG = 1, UNSIGNED = 2, TEXT_UNSIGNED = 3, FLOAT = 4, DOUBLE = 5, TEXT = 6, BYTES = 7;
-        static final int DECIMAL_TEXT = 8, DECIMAL = 9, BITS = 10, BOOLEAN = 11, CHECKSUM = 12;
-        static final int OP = 13, COMMIT_TS = 14, OLD = 15; // values, to here; what an event has beside them
+        static final int DECIMAL_TEXT = 8, DECIMAL = 9, BITS = 10, BOOLEAN = 11;
+        static final int OP = 12, COMMIT_TS = 13, CHECKSUM = 14, OLD = 15; // what an event has beside its values
 
         static final int F_CODE = 0, F_ID = 1, F_OP = 2, F_COMMIT_TS = 3, F_UNKNOWN = 4, F_KEY = 5, F_BEFORE = 6;
         static final int F_AFTER = 7, FIELDS = 8;
@@ -68,14 +71,17 @@ public final class AvroRows implements Serializable {
 
         final Thread owner = Thread.currentThread();
         final int longest; // bytes of a message
+        final int columns;
         final int[] ids; // in order
         final Program[] programs;
         final UnsafeRowWriter top = new UnsafeRowWriter(FIELDS, 1024);
         final UnsafeRowWriter row, old;
+        final int[] lengthy; // columns whose values have a place of their own, and what they take there (0: their length)
         final AvroInput in = new AvroInput(), preset = new AvroInput();
 
         int op; // its letter, 0 where the record has none, -1 where it has another
         boolean timed; // whether commitTs is there
+        boolean wrong; // whether the checksum is no text
         long commitTs;
         long oldAt; // where the old row is, 0 where there is none
         int rowEnd; // where the row ends if an old row comes after it, else 0
@@ -84,9 +90,10 @@ public final class AvroRows implements Serializable {
             try {
                 DataInputStream from = new DataInputStream(new ByteArrayInputStream(packed));
                 longest = from.readInt();
-                int columns = from.readInt();
+                columns = from.readInt();
                 row = new UnsafeRowWriter(top, columns);
                 old = new UnsafeRowWriter(top, columns);
+                lengthy = numbers(from);
                 ids = numbers(from);
                 programs = new Program[ids.length];
                 for (int n = 0; n < ids.length; n++) {
@@ -122,6 +129,7 @@ public final class AvroRows implements Serializable {
         InternalRow read(byte[] key, byte[] value) {
             op = 0;
             timed = false;
+            wrong = false;
             oldAt = 0;
             rowEnd = 0;
             top.reset();
@@ -157,10 +165,8 @@ public final class AvroRows implements Serializable {
             in.finish();
             long rowAt = place(start, rowEnd == 0 ? top.cursor() : rowEnd);
             Program of = value == null ? read : key == null ? null : key(key);
-            // Why a message is refused is said in the codec's order. A value's record as a key would have what is beside
-            // its row taken for columns.
-            if ((of != null && (of.flags & OF_VALUE) != 0) || op < 0 || (timed && commitTs < 0)
-                || (of != null && of != read && Arrays.binarySearch(of.strange, id) >= 0)) {
+            // Why a message is refused is said in the codec's order, so the whole record is read first.
+            if ((of != null && !isKey(of, value == null, id)) || op < 0 || wrong || (timed && commitTs < 0)) {
                 throw Refused.WRONG;
             }
             top.write(F_KEY, of == null ? 0 : of.key);
@@ -178,9 +184,22 @@ public final class AvroRows implements Serializable {
             refer(F_AFTER, gone ? 0 : rowAt);
         }
 
+        /** Whether a record is a key's: what a value has beside its row would be taken for columns. */
+        private static boolean isKey(Program of, boolean alone, int value) {
+            if (of.key == 0 || (of.flags & OF_VALUE) != 0) {
+                return false;
+            }
+            return alone ? (of.flags & BESIDE) == 0 : Arrays.binarySearch(of.strange, value) < 0;
+        }
+
         /** A value's key, looked at. */
         private Program key(byte[] message) {
-            Program read = begin(message);
+            Program read;
+            try {
+                read = begin(message);
+            } catch (Refused refused) {
+                throw refused.code == Refused.OTHER_TABLE ? Refused.WRONG : refused; // the value is this table's
+            }
             steps(read, 0, read.steps.length, in, null, 0);
             in.finish();
             return read;
@@ -231,18 +250,41 @@ public final class AvroRows implements Serializable {
         private void row(Program read, byte[] presets, UnsafeRowWriter out, int from, int to) {
             int start = out.cursor();
             out.resetRowWriter();
-            for (int n = 0; n < read.absent.length; n++) {
-                out.setNullAt(read.absent[n]);
+            for (int n = 0; n < read.absent.length; n += 2) {
+                RowValues.none(read.absent[n], read.absent[n + 1], out);
             }
             preset.begin(presets, 0);
             for (int at = 0; at < read.presetSteps.length; at += STEP) {
                 if (presets.length > 0) {
                     value(read.presetSteps, at, preset, out, start);
                 } else {
-                    out.setNullAt(read.presetSteps[at + PLACE]);
+                    RowValues.none(read.presetSteps[at + PLACE], read.presetSteps[at + RowValues.PRECISION], out);
                 }
             }
             steps(read, from, to, in, out, start);
+            if ((read.flags & SHUFFLED) != 0) {
+                order(out, start, out == row && rowEnd != 0 ? rowEnd : top.cursor());
+            }
+        }
+
+        /** Values of changing length in the order of their columns: rows that are equal have the same bytes in Spark. */
+        private void order(UnsafeRowWriter out, int start, int end) {
+            int first = (int) out.getFieldOffset(0) + 8 * columns;
+            byte[] buffer = out.getBuffer();
+            byte[] was = Arrays.copyOfRange(buffer, first - Platform.BYTE_ARRAY_OFFSET, end - Platform.BYTE_ARRAY_OFFSET);
+            int at = first;
+            for (int n = 0; n < lengthy.length; n += 2) {
+                int place = lengthy[n], size = lengthy[n + 1];
+                if (size == 0 && out.isNullAt(place)) {
+                    continue;
+                }
+                long word = Platform.getLong(buffer, out.getFieldOffset(place));
+                size = size == 0 ? (int) word + 7 & ~7 : size;
+                int from = start + (int) (word >>> 32) - first;
+                System.arraycopy(was, from, buffer, at - Platform.BYTE_ARRAY_OFFSET, size);
+                Platform.putLong(buffer, out.getFieldOffset(place), (long) (at - start) << 32 | word & 0xFFFFFFFFL);
+                at += size;
+            }
         }
 
         /** out: null where the values are only looked at. start: the row's first byte in out's buffer. */
@@ -254,7 +296,7 @@ public final class AvroRows implements Serializable {
                     long taken = in.number();
                     if (taken == branch) {
                         if (out != null && steps[at + PLACE] >= 0) {
-                            out.setNullAt(steps[at + PLACE]);
+                            RowValues.none(steps[at + PLACE], steps[at + RowValues.PRECISION], out);
                         }
                         at += steps[at] == OLD ? steps[at + FIRST] : 0;
                         continue;
@@ -274,6 +316,8 @@ public final class AvroRows implements Serializable {
                 } else if (steps[at] == OP) {
                     op = in.span() == 1 ? (int) in.data[in.pos - 1] : 0;
                     op = op == 'c' || op == 'u' || op == 'd' ? op : -1;
+                } else if (steps[at] == CHECKSUM) {
+                    wrong = !in.isText(in.span());
                 } else {
                     commitTs = in.number();
                     timed = true;
@@ -300,7 +344,10 @@ public final class AvroRows implements Serializable {
                     RowValues.real(Float.intBitsToFloat((int) in.little(4)), steps[at + RowValues.FORM], place, out);
                     return;
                 case DOUBLE:
-                    RowValues.real(Double.longBitsToDouble(in.little(8)), steps[at + RowValues.FORM], place, out);
+                    double real = Double.longBitsToDouble(in.little(8));
+                    // A FLOAT that comes as a double is the float that its text says.
+                    real = steps[at + FIRST] == 1 ? (double) (float) real : real;
+                    RowValues.real(real, steps[at + RowValues.FORM], place, out);
                     return;
                 case DECIMAL:
                     RowValues.decimal(in, in.span(), steps, at, place, out, start);
@@ -320,8 +367,6 @@ public final class AvroRows implements Serializable {
                 text = in.isText(size);
             } else if (code == DECIMAL_TEXT) {
                 sound = in.isDecimal(size);
-            } else if (code == CHECKSUM) {
-                sound = in.isText(size);
             } else if (code == BITS) { // so many bytes, of which the first has a value below the second number
                 sound = size == steps[at + FIRST] && (in.data[first] & 255) < steps[at + SECOND];
             }

@@ -33,6 +33,15 @@ final class RowValues {
 
     private RowValues() {}
 
+    /** NULL in a column; precision: of a decimal, which keeps its place where it is long. */
+    static void none(int place, int precision, UnsafeRowWriter out) {
+        if (precision > COMPACT) {
+            out.write(place, (Decimal) null, precision, 0);
+        } else {
+            out.setNullAt(place);
+        }
+    }
+
     /** unsigned: a negative number stands for one from 2^63 on. */
     static void whole(long number, boolean unsigned, int[] step, int at, int place, UnsafeRowWriter out, int start) {
         switch (step[at + FORM]) {
@@ -63,6 +72,9 @@ final class RowValues {
     }
 
     static void real(double number, int form, int place, UnsafeRowWriter out) {
+        if (form < 0) {
+            return; // of no column, and whatever it is
+        }
         if (Double.isNaN(number) || Double.isInfinite(number)) {
             throw Refused.WRONG;
         }
