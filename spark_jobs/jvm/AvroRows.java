@@ -76,7 +76,7 @@ public final class AvroRows implements Serializable {
         final Program[] programs;
         final UnsafeRowWriter top = new UnsafeRowWriter(FIELDS, 1024);
         final UnsafeRowWriter row, old;
-        final int[] lengthy; // columns whose values have a place of their own, and what they take there (0: their length)
+        final int[] lengthy; // columns whose values have a place of their own, and their size there (0: the value's)
         final AvroInput in = new AvroInput(), preset = new AvroInput();
 
         int op; // its letter, 0 where the record has none, -1 where it has another
@@ -267,12 +267,12 @@ public final class AvroRows implements Serializable {
             }
         }
 
-        /** Values of changing length in the order of their columns: rows that are equal have the same bytes in Spark. */
+        /** Values of changing length in the order of their columns: Spark compares rows by their bytes. */
         private void order(UnsafeRowWriter out, int start, int end) {
             int first = (int) out.getFieldOffset(0) + 8 * columns;
             byte[] buffer = out.getBuffer();
-            byte[] was = Arrays.copyOfRange(buffer, first - Platform.BYTE_ARRAY_OFFSET, end - Platform.BYTE_ARRAY_OFFSET);
-            int at = first;
+            int base = Platform.BYTE_ARRAY_OFFSET, at = first;
+            byte[] was = Arrays.copyOfRange(buffer, first - base, end - base);
             for (int n = 0; n < lengthy.length; n += 2) {
                 int place = lengthy[n], size = lengthy[n + 1];
                 if (size == 0 && out.isNullAt(place)) {
@@ -281,7 +281,7 @@ public final class AvroRows implements Serializable {
                 long word = Platform.getLong(buffer, out.getFieldOffset(place));
                 size = size == 0 ? (int) word + 7 & ~7 : size;
                 int from = start + (int) (word >>> 32) - first;
-                System.arraycopy(was, from, buffer, at - Platform.BYTE_ARRAY_OFFSET, size);
+                System.arraycopy(was, from, buffer, at - base, size);
                 Platform.putLong(buffer, out.getFieldOffset(place), (long) (at - start) << 32 | word & 0xFFFFFFFFL);
                 at += size;
             }
