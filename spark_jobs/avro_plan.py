@@ -17,7 +17,7 @@ from schemas.table import Table, TableId
 from schemas.types import Kind
 from schemas.wire.framing import frame
 from spark_jobs import jvm
-from spark_jobs.avro_programs import ERRORS, MALFORMED, OTHER_TABLE, Programs, programs
+from spark_jobs.avro_programs import ERRORS, OTHER_TABLE, Programs, programs
 from spark_jobs.avro_schemas import WriterSchema, once, versions_of
 from spark_jobs.codec import Side
 from spark_jobs.columns import MAX_SPARK_PRECISION, arrow_schema, row_type, spark_type, tidb_row
@@ -226,6 +226,3 @@ def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
             if other is not None and not widens(spark_type(column), spark_type(other)):
                 return False
     return True
-
-
-assert ERRORS[MALFORMED - 1][0] == "MALFORMED"

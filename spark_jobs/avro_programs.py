@@ -37,6 +37,7 @@ ERRORS = (
     ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
 )
 """Error code and detail of what the reader refuses, from its code 1 on."""
+assert ERRORS[MALFORMED - 1][0] == "MALFORMED"
 
 _OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
 _STEP = 8
