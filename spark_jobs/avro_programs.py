@@ -139,14 +139,14 @@ class _Compiler:
         record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
         steps = self._whole(record, fields)
         flags = _OF_VALUE if record.of_value else 0
-        if steps is None and beside:
-            steps, flags = self._whole(record, fields, placed=False), _BESIDE
         names = {c.name for c in record.columns}
         absent = [c for c in self._table.columns if c.name not in names]
         try:
             presets = self._presets(absent) if self._missing == "default" else {}
         except (ValueError, ArithmeticError, TypeError):  # no value of the column: the codec says so of each row
             steps, presets = None, {}
+        if steps is None and beside:
+            steps, flags = self._whole(record, fields, placed=False), _BESIDE
         if steps is None:
             return _refused(MALFORMED)
         lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
