@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 _SHOWN = 20  # failing rows whose message is shown
 
@@ -15,13 +17,13 @@ def check_rows(rows: Iterable[T], check: Callable[[T], object], name: Callable[[
     In: the rows, at least one; what asserts one row; what names a row in the failure.
     Raises AssertionError that names every failing row with its message; its cause is the first failure.
     """
-    failures: list[tuple[str, Exception]] = []
+    failures: list[tuple[str, BaseException]] = []
     count = 0
     for row in rows:
         count += 1
         try:
             check(row)
-        except Exception as error:
+        except (Exception, pytest.fail.Exception) as error:  # what pytest.raises raises is no Exception
             failures.append((str(name(row)), error))
     assert count, "the table has no rows"
     if failures:
