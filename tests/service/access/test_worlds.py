@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -80,6 +80,12 @@ def happen(registry: Registry, step: Step) -> None:
                 config.update(registry, step.subject, {"compatibility": "NONE"})
             case "alias":
                 config.update(registry, step.subject, {"alias": step.other})
+            case "no alias":
+                config.update(registry, step.subject, {"alias": None})
+                with registry.store.read() as tx:
+                    empty = tx.configs([step.subject]) == {step.subject: {}}
+                if empty:
+                    config.delete(registry, step.subject)
     except RegistryError:
         pass  # the same in both worlds
 
@@ -186,7 +192,9 @@ def test_what_is_seen_is_a_world_of_its_own(steps: list[Step], rules: list[tuple
                 continue
             happen(everything.registry, step)
             if step.subject in sees:
-                happen(visible.registry, step)
+                # An alias that leads to what is hidden is none.
+                hidden = step.kind == "alias" and qualified(step) not in sees
+                happen(visible.registry, replace(step, kind="no alias") if hidden else step)
         compare(everything, visible, sees)
 
 
