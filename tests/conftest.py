@@ -1,4 +1,7 @@
-"""Fixtures for all tests: a real Kafka broker and a Spark session, each started once and only when a test asks."""
+"""Fixtures for all tests: a real Kafka broker, a real PostgreSQL and a Spark session, each started when a test asks.
+
+Broker and server are one for the whole run, whatever the number of its workers; the session is one for each worker.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support import class_archive
+from tests.support.sharing import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.kafka import Kafka
-    from tests.support.postgres import Postgres
+    from tests.support.kafka import Broker, Kafka
+    from tests.support.postgres import DatabaseServer
 
 _OWN_OPTIONS = "SPARK_SUBMIT_OPTS" not in os.environ
 if _OWN_OPTIONS:
@@ -57,6 +61,7 @@ _LONG = (
     "tests/service/access/test_worlds.py",
 )
 _MANY = 25  # tests: a file of more is no long one
+RUN = pytest.StashKey[Run]()
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -74,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
     config.pluginmanager.register(Counting())
+    config.stash[RUN] = Run.of(config)
+    config.pluginmanager.register(config.stash[RUN])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -107,15 +114,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test that uses the broker shows the end of the broker's log."""
     report = yield
-    broker = getattr(item, "funcargs", {}).get("kafka")
+    used = getattr(item, "funcargs", {})
+    broker = used.get("own_kafka") or used.get("kafka")
     if report.failed and broker is not None:
         report.sections.append(("Kafka broker's log", broker.log[-4000:]))
     return report
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Kafka]:
-    """A running broker: `.bootstrap_servers`, `.create_topic(name, partitions)`, `.topic_name(prefix)`."""
+def kafka(request: pytest.FixtureRequest) -> Broker:
+    """The run's broker: `.bootstrap_servers`, `.create_topic(name, partitions)`, `.topic_name(prefix)`.
+
+    Other tests use it at the same time: whoever stops a broker takes `own_kafka`.
+    """
+    return request.config.stash[RUN].kafka()
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[Kafka]:
+    """A broker of the test's own, to be stopped and started."""
     from tests.support.kafka import Kafka
 
     with Kafka() as broker:
@@ -123,16 +140,14 @@ def kafka() -> Iterator[Kafka]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A running server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
-    from tests.support.postgres import Postgres, PostgresMissing
+def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
+    """The run's server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
+    from tests.support.postgres import PostgresMissing
 
     try:
-        server = Postgres()
+        return request.config.stash[RUN].postgres()
     except PostgresMissing as missing:
         pytest.skip(str(missing))
-    with server:
-        yield server
 
 
 @pytest.fixture(scope="session")
