@@ -4,7 +4,9 @@ UV ?= uv
 # Processes that run tests. On two cores three are quicker than two: many tests wait for brokers and services.
 WORKERS ?= 3
 VENV := .venv/bin
-PYTEST := $(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Compiled files are kept, or each worker compiles all tests anew: 10 s of CPU.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+QUICK := -m "not slow" --hypothesis-profile quick
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -20,13 +22,13 @@ demo: setup ## show the whole thing at work
 	$(VENV)/python -m spark_jobs demo
 
 test: setup ## run the tests that are not slow, with a real broker, Spark and PostgreSQL (ARGS=… goes to pytest, WORKERS=0 for one process)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) $(QUICK) $(ARGS)
 
 test-all: setup ## run all tests, the slow ones too
 	$(PYTEST) $(ARGS)
 
 test-changed: setup ## run the tests, not the slow ones, of the packages that differ from main
-	@files=$$($(VENV)/python -m tests.support.changed) && if [ -n "$$files" ]; then echo "$$files"; $(PYTEST) -m "not slow" $$files $(ARGS); else echo "nothing differs from main"; fi
+	@files=$$($(VENV)/python -m tests.support.changed) && if [ -n "$$files" ]; then echo "$$files"; $(PYTEST) $(QUICK) $$files $(ARGS); else echo "nothing differs from main"; fi
 
 test-slow: setup ## run slow tests for a time (SECONDS=600), each day others first
 	$(PYTEST) --slow-until $$(( $$(date +%s) + $(or $(SECONDS),600) )) $(ARGS)

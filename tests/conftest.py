@@ -54,12 +54,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--slow-until", metavar="TIME", type=float, help=text)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for one: pyspark drops the sockets of its results without closing them.
 
     Their last reference goes inside the module `socket`, so this filter hides no leak of ours.
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
+    if config.getoption("--hypothesis-profile", None) == "quick":
+        from hypothesis import settings
+
+        settings.register_profile("quick", max_examples=25, deadline=None)
     config.pluginmanager.register(Counting())
     config.stash[RUN] = Run.of(config)
     config.pluginmanager.register(config.stash[RUN])
