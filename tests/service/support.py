@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from service.cli import app
-from tests.support.postgres import Postgres
+from tests.support.postgres import DatabaseServer
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
@@ -163,5 +163,5 @@ def empty_store(kind: str, request: pytest.FixtureRequest, path: Path) -> str:
     if kind == "sqlite":
         return f"sqlite:///{path}"
     server = request.getfixturevalue("postgres")
-    assert isinstance(server, Postgres)
+    assert isinstance(server, DatabaseServer)
     return server.database()
