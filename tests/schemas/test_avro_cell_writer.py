@@ -29,6 +29,7 @@ from schemas.wire.base import Context
 from spark_jobs.codec import encode_event
 from tests.schemas.rows import COMMIT_TS, ID, column
 from tests.support.cells import Cells
+from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all rows are left")
@@ -95,7 +96,7 @@ def test_warm_writes_a_row() -> None:
 
 
 # ---------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize("mode", range(len(_MODES)))
+@each("mode", range(len(_MODES)))
 def test_golden_rows_are_written_as_the_encoder_writes_them(mode: int) -> None:
     both = Both(**_MODES[mode])
     events = [e for golden in _GOLDEN for e in _rows(golden)]
@@ -209,7 +210,7 @@ def _change(columns: tuple[Column, ...], row: dict[str, Value], **more: Any) -> 
     return RowChange("made", table, "c", COMMIT_TS, None, {"id": "1", **row}, ("id",), "UTC", **more)
 
 
-@pytest.mark.parametrize(("kind", "good"), [
+@each(("kind", "good"), [
     (column("c", "decimal", length=65, scale=30), "-" + "9" * 35 + "." + "9" * 30),
     (column("c", "decimal", length=20, scale=0), "-9223372036854775809"),
     (column("c", "decimal", length=38, scale=2), "0.00"),
@@ -225,7 +226,7 @@ def test_extreme_values_are_taken(kind: Column, good: Value) -> None:
     assert left([_change((kind,), {"c": good})]) == [False]
 
 
-@pytest.mark.parametrize(("kind", "bad"), [
+@each(("kind", "bad"), [
     (column("c", "decimal", length=5, scale=2), "1000.00"),
     (column("c", "decimal", length=5, scale=2), "1.005"),
     (column("c", "tinyint"), "128"),
@@ -241,7 +242,7 @@ def test_values_that_do_not_fit_are_left(kind: Column, bad: Value) -> None:
     assert left([good, _change((kind,), {"c": bad}), good]) == [False, True, False]
 
 
-@pytest.mark.parametrize(("text", "fits"), [
+@each(("text", "fits"), [
     ("999.99", True), ("-0.10", True), ("1.5", True), ("1.5000", True), ("1000.00", False), ("1.005", False),
     ("1e2", False),
 ])  # fmt: skip

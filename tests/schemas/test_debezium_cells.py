@@ -29,6 +29,7 @@ from schemas.wire.debezium import DebeziumEncoder
 from schemas.wire.debezium_cells import DebeziumCellWriter, _Batch
 from tests.schemas.rows import COMMIT_TS, ID, change, column, table
 from tests.support.cells import Cells
+from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, Registry, cases
 
 np = pytest.importorskip("numpy")
@@ -108,7 +109,7 @@ def is_unusual(event: RowChange) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize("golden", [c for f in FORMATS for c in cases(f)], ids=str)
+@each("golden", [c for f in FORMATS for c in cases(f)], ids=str)
 def test_goldens(golden: Golden) -> None:
     for ddl, sets in ((False, OPTIONS[:2]), (True, OPTIONS[1:])):
         events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
@@ -235,7 +236,7 @@ def test_random_numbers() -> None:
     assert check([change(NUMBERS, row) for row in rows], OPTIONS[1]) > 2990
 
 
-@pytest.mark.parametrize("zone", ZONES[2:6])
+@each("zone", ZONES[2:6])
 def test_zones_around_their_changes(zone: str) -> None:
     of, start = table(column("at", "timestamp")), datetime(2011, 1, 1)
     hours = [start + timedelta(minutes=30 * n, seconds=n % 3 - 1) for n in range(400 * 48)]

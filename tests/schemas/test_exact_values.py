@@ -20,6 +20,7 @@ from schemas.event import RowChange
 from schemas.table import Column, Value
 from tests.matrix.passage import FORMS, MORE_FORMS, Passage, Tally
 from tests.schemas.rows import ORIGIN, Tables, change, column, table
+from tests.support.each import each
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 EVERY = [*FORMS, *MORE_FORMS]
@@ -149,7 +150,7 @@ def _check(events: list[RowChange], passage: Passage, tally: Tally) -> None:
 
 
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
-@pytest.mark.parametrize("name", [*CASES])
+@each("name", [*CASES])
 def test_values_through_every_pair(name: str, defined: bool) -> None:
     tally, wrong = Tally(), list[str]()
     zone = {**CASES, **BITS}[name].zone
@@ -176,7 +177,7 @@ def test_values_through_every_pair(name: str, defined: bool) -> None:
 
 
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
-@pytest.mark.parametrize("name", [*BITS])
+@each("name", [*BITS])
 def test_bits_of_every_length(name: str, defined: bool) -> None:
     tally = Tally()
     for form in FORMS:
@@ -248,7 +249,7 @@ def test_unsigned_bigints_in_every_mode(number: int) -> None:
 
 
 # ---------------------------------------------------------------------------------- TIMESTAMP
-@pytest.mark.parametrize("form", ["avro", "craft", "open", "open-tiflow"])
+@each("form", ["avro", "craft", "open", "open-tiflow"])
 def test_the_second_of_two_hours_is_flagged(form: str) -> None:
     """From a format in UTC: 06:30 is New York's second 01:30, which no text there tells from the first (05:30)."""
     made = table(CASES["timestamp local"].column)
@@ -262,7 +263,7 @@ def test_the_second_of_two_hours_is_flagged(form: str) -> None:
         assert values.shift_zone(str(seen.after["v"]), NEW_YORK, "UTC") == (back, True)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_an_hour_that_never_was(form: str) -> None:
     """Formats in UTC refuse it, the others carry the text they got."""
     made = table(CASES["timestamp local"].column)
@@ -278,8 +279,8 @@ def test_an_hour_that_never_was(form: str) -> None:
 
 
 # ---------------------------------------------------------------------------------- what a source had lost already
-@pytest.mark.parametrize("flag", ["lossy_decimal", "float_damaged"])
-@pytest.mark.parametrize("form", EVERY)
+@each("flag", ["lossy_decimal", "float_damaged"])
+@each("form", EVERY)
 def test_a_value_that_came_changed_does_not_look_exact(form: str, flag: str) -> None:
     made = table(column("v", "float") if flag == "float_damaged" else column("v", "decimal", length=30, scale=2))
     way = Passage(form, "UTC", Tables(made))
@@ -293,8 +294,8 @@ def test_a_value_that_came_changed_does_not_look_exact(form: str, flag: str) -> 
     assert way.send(event, ORIGIN, lossy=True)
 
 
-@pytest.mark.parametrize("form", EVERY)
-@pytest.mark.parametrize(("text", "fits"), [("999.99", True), ("1", True), ("1000", False), ("1.005", False)])
+@each("form", EVERY)
+@each(("text", "fits"), [("999.99", True), ("1", True), ("1000", False), ("1.005", False)])
 def test_a_decimal_rounded_beyond_its_precision_is_refused(form: str, text: str, fits: bool) -> None:
     """With --on-lossy flag too: no DECIMAL(5,2) has that text. A double holds it as the message did."""
     made = table(column("v", "decimal", length=5, scale=2))
@@ -308,8 +309,8 @@ def test_a_decimal_rounded_beyond_its_precision_is_refused(form: str, text: str,
     assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
 
 
-@pytest.mark.parametrize("form", EVERY)
-@pytest.mark.parametrize("text", ["1.856746317e-314", "1e+39", "0.1234567890123"])
+@each("form", EVERY)
+@each("text", ["1.856746317e-314", "1e+39", "0.1234567890123"])
 def test_what_is_no_float32_is_refused(form: str, text: str) -> None:
     made = table(column("v", "float"))
     with pytest.raises(WireError) as caught:

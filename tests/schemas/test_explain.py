@@ -17,6 +17,7 @@ from schemas.wire import FORMATS
 from spark_jobs.cli import main
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.explain import find, render
+from tests.support.each import each
 from tests.support.golden import Golden, cases
 
 BUILT = [name for name in FORMATS if cases(name)]
@@ -113,7 +114,7 @@ def test_a_key_only_delete_is_read_from_the_key() -> None:
     assert (field["side"], field["column"], field["part"], field["offset"]) == ("before", "id", "key", 5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "code"),
     [
         (Message(None, None), "UNKNOWN_FORMAT"),
@@ -171,7 +172,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "UNKNOWN_SCHEMA_ID"
 
 
-@pytest.mark.parametrize("args", [[], ["x#0"], ["x", "--in", "x"], ["nope.jsonl"], ["kafka:topic"]])
+@each("args", [[], ["x#0"], ["x", "--in", "x"], ["nope.jsonl"], ["kafka:topic"]])
 def test_wrong_usage(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *args]) == 2
     assert "USAGE" in capsys.readouterr().err

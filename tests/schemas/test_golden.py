@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from tests.support.golden import FORMATS, ROOT, Golden, case_check, case_module, cases
 
 ALL = [golden for name in FORMATS for golden in cases(name)]
@@ -24,7 +25,7 @@ def test_the_cases_are_there() -> None:
 
 
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", ALL, ids=str)
+@each("golden", ALL, ids=str)
 def test_rows_are_those_of_the_meta(golden: Golden, ddl: bool) -> None:
     check = case_check(golden)
     score = check.check(golden.plain(ddl))
@@ -74,7 +75,7 @@ def _unpadded(text: str) -> str:
 
 
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize(
+@each(
     "golden",
     [g for g in [*cases("debezium"), *cases("debezium-avro")] if not g.meta["options"].get("debezium_disable_schema")],
     ids=str,
@@ -91,16 +92,14 @@ def test_debezium_value_that_is_not_the_rows_has_its_flag(golden: Golden, ddl: b
     assert unflagged == []
 
 
-@pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str
-)
+@each("golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str)
 def test_debezium_without_schema_flags_every_value(golden: Golden) -> None:
     for where, column, _, got, flags in _cells(golden, ddl=False):
         if got is not None:
             assert f"untyped:{column.name}" in flags, where
 
 
-@pytest.mark.parametrize("golden", cases("avro"), ids=str)
+@each("golden", cases("avro"), ids=str)
 def test_avro_has_no_flag_but_an_unknown_op(golden: Golden) -> None:
     """Avro holds every value exactly; only insert and update may look the same."""
     blind = not (

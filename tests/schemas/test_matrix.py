@@ -24,6 +24,7 @@ from tests.matrix.passage import FORMS, MORE_FORMS, Given, Passage, Tally, read_
 from tests.schemas.test_debezium_mysql import DEFAULTS, MODES, VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
+from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 
 SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
@@ -48,7 +49,7 @@ EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
 WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "craft", "open", "open-tiflow")
 
 
-@pytest.mark.parametrize("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@each("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
     same = Counter[str]()
@@ -75,7 +76,7 @@ def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
     assert same or to == "debezium-mysql" or source == "avro"
 
 
-@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str) -> None:
@@ -136,7 +137,7 @@ def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message
     return out
 
 
-@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:

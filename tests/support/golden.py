@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -114,6 +115,23 @@ def cases(format_: str) -> list[Golden]:
     """All cases of a format, in order of their names."""
     names = sorted(p.name.removesuffix(".meta.json") for p in (GOLDEN / format_).glob("*.meta.json"))
     return [Golden(format_, name) for name in names]
+
+
+def sample(found: Iterable[Golden]) -> list[Golden]:
+    """One case of each form of a format (what follows the first dot of a name): the widest table's, else the first."""
+    chosen: dict[tuple[str, str], Golden] = {}
+    for golden in found:
+        table, _, form = golden.name.partition(".")
+        if (golden.format, form) not in chosen or table == "wide":
+            chosen[golden.format, form] = golden
+    return list(chosen.values())
+
+
+def sampled(found: Iterable[Golden]) -> dict[str, Any]:
+    """Arguments of tests.support.each: the sample by default, the other cases in the slow test."""
+    listed = list(found)
+    chosen = sample(listed)
+    return {"rows": chosen, "slow": [golden for golden in listed if golden not in chosen]}
 
 
 def case_check(golden: Golden) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 
@@ -17,9 +16,10 @@ from schemas.ddl.parser import parse
 from schemas.ddl.statements import Statement
 from schemas.errors import DdlError
 from tests.schemas.ddl.histories import texts
+from tests.support.each import each
+from tests.support.fuzz import amounts
 
 MODES = (WIRE, TYPED, SHOW, Mode.typed("ANSI"))
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")
 _PIECES = (
     "'", '"', "`", "\\", "(", ")", ",", ";", "/*", "*/", "/*!", "/*T![ttl] ", "--", " -- ", "#", "\0", "\n", "é", "𝛑",
@@ -47,11 +47,12 @@ def test_prefixes_are_read_or_refused() -> None:
     assert tried > 50_000
 
 
-def test_mutations_are_read_or_refused() -> None:
+@pytest.mark.parametrize("mutations", amounts(2_000, 20_000))
+def test_mutations_are_read_or_refused(mutations: int) -> None:
     chance = random.Random(20)
     corpus = texts()
     read = 0
-    for _ in range(MUTATIONS):
+    for _ in range(mutations):
         text = mutated(chance.choice(corpus), corpus, chance)
         statement = attempt(text, chance.choice(MODES))
         if statement is None:
@@ -62,7 +63,7 @@ def test_mutations_are_read_or_refused() -> None:
         except DdlError as error:
             if error.code not in ("DDL_NOT_APPLICABLE", "DDL_UNKNOWN_TABLE"):
                 raise
-    assert 0 < read < MUTATIONS
+    assert 0 < read < mutations
 
 
 def mutated(text: str, corpus: list[str], chance: random.Random) -> str:
@@ -85,9 +86,7 @@ def mutated(text: str, corpus: list[str], chance: random.Random) -> str:
 
 @pytest.mark.timeout(20)  # a guard against a hang, nothing is measured
 @pytest.mark.parametrize("mode", MODES, ids=["wire", "typed", "show", "ansi"])
-@pytest.mark.parametrize(
-    "piece", ["'", "\\'", "''", "`", "/*", "/*!", "*/", "(", "a.", "NOT ", "-", "0x", "1", "a,", "--", "_u'a'"]
-)
+@each("piece", ["'", "\\'", "''", "`", "/*", "/*!", "*/", "(", "a.", "NOT ", "-", "0x", "1", "a,", "--", "_u'a'"])
 def test_very_many_of_the_same(piece: str, mode: Mode) -> None:
     text = piece * (100_000 // len(piece))
     for wrapped in (
