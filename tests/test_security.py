@@ -103,8 +103,15 @@ def test_nothing_unpickles_or_evaluates_what_comes_from_outside(path: Path) -> N
         if isinstance(node, ast.ImportFrom):
             assert (node.module or "").partition(".")[0] not in DANGEROUS, node.lineno
         if isinstance(node, ast.Call):
-            assert ast.unparse(node.func) not in CALLS - own, node.lineno
+            assert _name(node.func) not in CALLS - own, node.lineno
             assert not any(word.arg == "shell" for word in node.keywords), node.lineno
+
+
+def _name(called: ast.expr) -> str:
+    """`f` or `a.f`; the calls that are looked for have no longer names."""
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+        return f"{called.value.id}.{called.attr}"
+    return called.id if isinstance(called, ast.Name) else ""
 
 
 @pytest.mark.parametrize("name", ["a'; DROP TABLE versions; --", 'a"b', "a%", "a_", "a\\", "é'"])

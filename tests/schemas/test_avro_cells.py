@@ -40,7 +40,7 @@ from tests.schemas.rows import change
 from tests.support.cell_batches import batch_of, binaries, read_batch
 from tests.support.each import each
 from tests.support.fuzz import SEED, amounts, damaged
-from tests.support.golden import ROOT, Golden, Registry, cases
+from tests.support.golden import ROOT, Golden, Registry, both, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
@@ -114,8 +114,7 @@ def _plain(context: Context, message: Message) -> bool:
     return True
 
 
-@pytest.mark.parametrize("ddl", [False, True])
-@each("golden", GOLDENS, ids=str)
+@each(("golden", "ddl"), **both(GOLDENS))
 def test_goldens(golden: Golden, ddl: bool) -> None:
     side = golden.side(ddl)
     context = Context(side.schemas, side.tables, side.options)

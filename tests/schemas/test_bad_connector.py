@@ -49,9 +49,13 @@ def _small(messages: list[Message], most: int = fuzz.SMALL) -> list[Message]:
     return [m for m in messages if m.value and len(m.value) <= most]
 
 
-@each("name", SETTINGS)
+CUTS = [(SETTINGS[0], 1), *((name, 13) for name in SETTINGS[1:])]
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_truncation_at_every_byte(form: str, name: str) -> None:
+@each(("name", "step"), CUTS, slow=[(name, 1) for name in SETTINGS[1:]])
+def test_truncation_at_every_byte(form: str, name: str, step: int) -> None:
+    """Of the first setting each byte is cut off, of the others every 13th by default."""
     read, side = FORMS[form]
     decoder = side(name).decoder()
     rows = [m for m in _small(read(name)) if any(isinstance(e, RowChange) for e in decode_one(decoder, m).events)]
@@ -59,11 +63,11 @@ def test_truncation_at_every_byte(form: str, name: str) -> None:
         return  # no row of at most 4 KiB
     message = max(rows, key=lambda m: len(m.value or b""))
     whole = fuzz.lines(decoder, message)
-    fuzz.RAN["cuts, debezium-mysql"] += len(message.value or b"") + len(message.key or b"")
-    for cut in range(len(message.value or b"")):
+    fuzz.RAN["cuts, debezium-mysql"] += (len(message.value or b"") + len(message.key or b"")) // step
+    for cut in range(0, len(message.value or b""), step):
         result = decode_one(decoder, replace(message, value=(message.value or b"")[:cut]))
         assert result.error is not None, cut
-    for cut in range(len(message.key or b"")):
+    for cut in range(0, len(message.key or b""), step):
         result = decode_one(decoder, replace(message, key=(message.key or b"")[:cut]))
         assert result.error is not None, cut
     assert fuzz.lines(decoder, message) == whole
@@ -180,7 +184,7 @@ def test_a_known_schema_is_not_trusted_further_than_it_goes() -> None:
     assert decode_one(decoder, replace(good, value=good.value + b" \n")).error is None
 
 
-@each("piece", [b"[],", b"{},", b'{"a":1},', b'"",', b'{"schema":{},"payload":{}},'])
+@each("piece", [b"[],", b'{"a":1},'], slow=[b"{},", b'"",', b'{"schema":{},"payload":{}},'])
 def test_memory_is_bounded(piece: bytes) -> None:
     decoder, good, whole = _good()
     whole["payload"]["after"]["b"] = "@@"

@@ -133,7 +133,7 @@ def test_debezium_keys_that_are_none() -> None:
     assert event.key == ()  # type: ignore[union-attr]
 
 
-@each("piece", [b"[],", b"{},", b'{"a":1},', b'"",', b"1,", b'["\xff"],'])
+@each("piece", [b"[],", b'{"a":1},'], slow=[b"{},", b'"",', b"1,", b'["\xff"],'])
 def test_debezium_memory_is_bounded(piece: bytes) -> None:
     decoder, good, whole = _debezium()
     whole["payload"]["after"]["v"] = "@@"

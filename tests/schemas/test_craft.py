@@ -21,10 +21,9 @@ from schemas.wire.craft import primitives as p
 from spark_jobs.codec import Side, transcode_one
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support.each import each
-from tests.support.golden import GOLDEN, Golden, Registry, cases
+from tests.support.golden import GOLDEN, Golden, Registry, both, cases
 
 CRAFT = GOLDEN / "craft"
-DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 
 
 def decoder(tables: Tables | None = None, **options: Any) -> CraftDecoder:
@@ -47,8 +46,7 @@ def refused(value: bytes) -> str:
 
 
 # ---- TiCDC's bytes
-@DDL
-@each("golden", cases("craft"), ids=str)
+@each(("golden", "ddl"), **both(cases("craft")))
 def test_bytes(golden: Golden, ddl: bool) -> None:
     """encode(decode(message)) is the message: one row each, and batched as the original batched."""
     reader, writer = golden.side(ddl).decoder(), Side("craft", golden.schemas, golden.options()).encoder()
@@ -481,13 +479,14 @@ def test_memory_is_bounded_where_it_could_grow_most() -> None:
 
 def test_what_is_kept_between_messages_is_bounded() -> None:
     """Every message with another dictionary and other columns."""
-    reader = decoder()
+    reader, values = decoder(), list[bytes]()
+    for n in range(80):
+        names = [f"{n:x}.{k:x}" for k in range(1100)]
+        cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
+        values.append(craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)]))
     tracemalloc.start()
     try:
-        for n in range(80):
-            names = [f"{n:x}.{k:x}" for k in range(1100)]
-            cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
-            value = craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)])
+        for value in values:
             assert len(reader.decode(Message(None, value))) == 1
         assert tracemalloc.get_traced_memory()[0] < 8 << 20
     finally:

@@ -30,7 +30,7 @@ from schemas.wire.debezium_cells import DebeziumCellWriter, _Batch
 from tests.schemas.rows import COMMIT_TS, ID, change, column, table
 from tests.support.cells import Cells
 from tests.support.each import each
-from tests.support.golden import FORMATS, Golden, Registry, cases
+from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not json_write_kernels.COMPILED, reason="numba is not installed")
@@ -109,7 +109,7 @@ def is_unusual(event: RowChange) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- goldens
-@each("golden", [c for f in FORMATS for c in cases(f)], ids=str)
+@each("golden", **sampled(c for f in FORMATS for c in cases(f)))
 def test_goldens(golden: Golden) -> None:
     for ddl, sets in ((False, OPTIONS[:2]), (True, OPTIONS[1:])):
         events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
@@ -205,10 +205,16 @@ def changes(draw: st.DrawFn) -> tuple[RowChange, int]:
     return event, draw(st.sampled_from([TIME, -1, 0]))
 
 
-@given(st.lists(changes(), min_size=1, max_size=8), st.sampled_from(OPTIONS))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
-def test_made_up_rows(made: list[tuple[RowChange, int]], options: dict[str, Any]) -> None:
-    check([event for event, _ in made], options, [time for _, time in made])
+@pytest.mark.parametrize("examples", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_made_up_rows(examples: int) -> None:
+    slow = [HealthCheck.too_slow, HealthCheck.large_base_example]
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=slow)
+    @given(st.lists(changes(), min_size=1, max_size=8), st.sampled_from(OPTIONS))
+    def agree(made: list[tuple[RowChange, int]], options: dict[str, Any]) -> None:
+        check([event for event, _ in made], options, [time for _, time in made])
+
+    agree()
 
 
 NUMBERS = table(column("d", "double"), column("f", "float"), column("n", "decimal", length=65, scale=30))

@@ -18,6 +18,7 @@ from spark_jobs.cli import main
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.explain import find, render
 from tests.support.each import each
+from tests.support.fuzz import amounts
 from tests.support.golden import Golden, cases
 
 BUILT = [name for name in FORMATS if cases(name)]
@@ -133,13 +134,14 @@ def test_what_can_not_be_read_is_shown(message: Message, code: str) -> None:
     assert max(map(len, render(answer).splitlines())) <= 100
 
 
-def test_damaged_messages_are_explained_or_refused() -> None:
+@pytest.mark.parametrize("mutations", amounts(5, 40))
+def test_damaged_messages_are_explained_or_refused(mutations: int) -> None:
     import random
 
     rng = random.Random(20261121)
     for golden in WIDE:
         pool = [m for m in golden.messages() if m.value][:4]
-        for _ in range(40):
+        for _ in range(mutations):
             message = rng.choice(pool)
             value = bytearray(message.value or b"")
             value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)

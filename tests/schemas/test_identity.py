@@ -16,15 +16,14 @@ from schemas.wire.base import BatchEncoder, Decoder
 from spark_jobs.codec import Side, transcode_one
 from spark_jobs.lookup import FileSchemas
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, cases, pairs
+from tests.support.golden import Golden, Registry, both, cases, pairs
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:
     return Side(golden.format, golden.schemas, golden.options(on_lossy="flag", **options)).encoder()
 
 
-@pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@each("golden", cases("avro"), ids=str)
+@each(("golden", "ddl"), **both(cases("avro")))
 def test_avro_bytes(golden: Golden, ddl: bool) -> None:
     decoder, encoder = golden.side(ddl).decoder(), _encoder(golden)
     for message in golden.messages():
@@ -149,8 +148,8 @@ WIDE = [
 ]
 
 
+@each("golden", WIDE[::3], slow=[g for g in WIDE if g not in WIDE[::3]])
 @each("to", MODES, ids=lambda m: "-".join(str(v) for v in m.values()))
-@each("golden", WIDE, ids=str)
 def test_avro_from_any_mode_to_any_mode_and_back(golden: Golden, to: dict[str, Any]) -> None:
     """The same rows come back from every mode; what a mode can't say is missing, never another value."""
     registry, zone = Registry(), golden.zone
@@ -213,8 +212,7 @@ def test_the_open_exceptions_exist() -> None:
     assert set(OPEN_EXCEPT) <= {g.name for g in OPEN}
 
 
-@pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@each("golden", [g for g in OPEN if g.name not in OPEN_EXCEPT], ids=str)
+@each(("golden", "ddl"), **both(g for g in OPEN if g.name not in OPEN_EXCEPT))
 def test_open_bytes(golden: Golden, ddl: bool) -> None:
     """Rows batched as they came, DDL and resolved events."""
     decoder, encoder = golden.side(ddl).decoder(), Side(golden.format, golden.schemas, golden.options()).encoder()

@@ -60,7 +60,7 @@ def test_snappy_that_lies_about_its_size() -> None:
         inflate.unlz4(inflate.lz4(b"abc" * 100), 299)
 
 
-@each("piece", [b"[],", b"1,", b'"",', b'{"a":1},', b"[[[1]]],", b'"\\ud83d\\ude00",'])
+@each("piece", [b"[],", b'{"a":1},'], slow=[b"1,", b'"",', b"[[[1]]],", b'"\\ud83d\\ude00",'])
 def test_memory_is_bounded(piece: bytes) -> None:
     for value in (
         b'{"u":{"c":{"t":3,"v":[' + piece * ((2 << 20) // len(piece)) + b"1]}}}",

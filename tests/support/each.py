@@ -57,7 +57,8 @@ def each(
         part = inspect.Parameter("part", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         over_part.__signature__ = inspect.Signature([*kept, part])  # type: ignore[attr-defined]
         parts = [pytest.param(listed, id="some"), pytest.param(more, id="rest", marks=pytest.mark.slow)]
-        return pytest.mark.parametrize("part", parts)(over_part)
+        marked: Test = pytest.mark.parametrize("part", parts)(over_part)
+        return marked
 
     return decorated
 

@@ -223,7 +223,11 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", [WIRE, TYPED, SHOW, Mode.typed("ANSI")], ids=["wire", "typed", "show", "ansi"])
+@pytest.mark.parametrize(
+    "mode",
+    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, Mode.typed("ANSI")))],
+    ids=["wire", "typed", "show", "ansi"],
+)
 @each("name", HOSTILE)
 def test_hostile_statements_are_refused(name: str, mode: Mode) -> None:
     with pytest.raises(DdlError, match=r"line \d+, column \d+"):
