@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from service.store import SqlStore, dialect_of, open_store
 from service.store.backup import backup, check, is_binary, restore
 from service.store.tables import facts, metadata
 from tests.service.forked import services
-from tests.service.support import GOLDEN, column, empty_store, environment, record
+from tests.service.support import GOLDEN, column, empty_store, ended, record
 from tests.service.test_outage import Load
 from tests.support.postgres import Postgres
 
@@ -218,8 +216,7 @@ def test_large_tables_and_values(store_url: Url, tmp_path: Path) -> None:
 
 
 def run(*arguments: str, cwd: Path, **variables: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "service", *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment(**variables), capture_output=True, text=True, check=False)
+    done = ended(*arguments, cwd=cwd, **variables)
     assert done.stdout == ""
     return done.returncode, done.stderr
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +36,7 @@ from service.registry.moving.snapshot import Same, Snapshot, in_order, snapshot_
 from service.store import SqlStore, open_store
 from service.testing import running_service
 from tests.service.support import GOLDEN
+from tests.support.table import check_rows
 
 tool: Any = import_module("tests.tools.registry_replay")
 
@@ -195,35 +195,38 @@ def test_what_is_not_known_is_counted() -> None:
     assert (done.unknown, done.left_out, done.broken) == ({"ASSOC": 2}, {"config field newThing": 1}, [])
 
 
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
-        (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
-        (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
-        (TopicRecord(b'"\xff"', None, "offset 3"), "offset 3: the key is no JSON"),
-        (record("SCHEMA", {}, subject="s"), "version is null, not a number from 1 to 2147483647"),
-        (record("SCHEMA", {"id": 1}, subject="s", version=1), "there is no schema text"),
-        (schema("s", 1, True), "id is true, not a number"),
-        (schema("s", 1, 2**31), "id is 2147483648, not a number"),
-        (
-            record("SCHEMA", {"subject": "t", "id": 1, "schema": "x"}, subject="s", version=1),
-            "key and value name different versions",
-        ),
-        (schema("s", 1, 1, references=[{"name": "x"}]), "a reference needs name, subject and version"),
-        (schema("s", 1, 1, metadata={"tags": 1}), "metadata: "),
-        (schema("s", 1, 1, metadata={"properties": {"__enc__": "x"}}), "its metadata is encrypted"),
-        (record("SCHEMA", [1], subject="s", version=1), "the value is no JSON object"),
-        (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
-        (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
-        (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
-    ],
-)
-def test_broken_records_are_named(broken: TopicRecord, reason: str) -> None:
-    done = replayed(schema("t", 1, 1), broken)
-    assert done.broken_count == len(done.broken) == 1
-    assert reason in done.broken[0]
-    assert list(done.snapshot.versions) == [("t", 1)]
+BROKEN: list[tuple[TopicRecord, str]] = [
+    (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
+    (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
+    (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
+    (TopicRecord(b'"\xff"', None, "offset 3"), "offset 3: the key is no JSON"),
+    (record("SCHEMA", {}, subject="s"), "version is null, not a number from 1 to 2147483647"),
+    (record("SCHEMA", {"id": 1}, subject="s", version=1), "there is no schema text"),
+    (schema("s", 1, True), "id is true, not a number"),
+    (schema("s", 1, 2**31), "id is 2147483648, not a number"),
+    (
+        record("SCHEMA", {"subject": "t", "id": 1, "schema": "x"}, subject="s", version=1),
+        "key and value name different versions",
+    ),
+    (schema("s", 1, 1, references=[{"name": "x"}]), "a reference needs name, subject and version"),
+    (schema("s", 1, 1, metadata={"tags": 1}), "metadata: "),
+    (schema("s", 1, 1, metadata={"properties": {"__enc__": "x"}}), "its metadata is encrypted"),
+    (record("SCHEMA", [1], subject="s", version=1), "the value is no JSON object"),
+    (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
+    (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
+    (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
+]
+
+
+def test_broken_records_are_named() -> None:
+    def check(row: tuple[TopicRecord, str]) -> None:
+        broken, reason = row
+        done = replayed(schema("t", 1, 1), broken)
+        assert done.broken_count == len(done.broken) == 1
+        assert reason in done.broken[0]
+        assert list(done.snapshot.versions) == [("t", 1)]
+
+    check_rows(BROKEN, check)
 
 
 def test_an_id_with_two_schemas_is_broken() -> None:

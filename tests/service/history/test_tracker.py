@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +24,9 @@ from service.store.transaction import Transaction
 from service.tracker.config import Tracked
 from service.tracker.progress import Progress
 from service.tracker.running import tracker_of
+from tests.service.child import Command
 from tests.service.history.support import T0, ddl, everything, resolved, write
-from tests.service.support import environment
+from tests.service.support import ended, environment
 from tests.support.golden import GOLDEN
 
 STEP = 1 << 18
@@ -190,10 +189,10 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
             stream.append(resolved(T0 + n * STEP, topic="t", partition=partition, offset=2 * n + 1))
     file = write(tmp_path / "m.jsonl", stream)
     url = f"sqlite:///{tmp_path / 'killed.db'}"
-    command = [sys.executable, "-m", "service", "track", "--in", str(file), "--changefeed", "c", "--store", url]
+    command = ("track", "--in", str(file), "--changefeed", "c", "--store", url)
     kills = 0
     for patience in (60, 60):
-        process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+        process = Command(command, tmp_path, environment())
         before = sealed(url)
         deadline = time.monotonic() + patience
         while process.poll() is None and sealed(url) == before and time.monotonic() < deadline:
@@ -203,7 +202,7 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
             kills += 1
         process.wait()
     assert kills >= 1
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    done = ended(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     one, other = open_store(url), open_store(f"sqlite:///{tmp_path / 'whole.db'}")
     whole = HistoryStore(other)
