@@ -138,6 +138,11 @@ def process_service(folder: Path, *arguments: str) -> Iterator[tuple[Command, Cl
                     pipe.read()
 
 
+def short_and_long(short: int, long: int) -> pytest.MarkDecorator:
+    """A property of `examples` examples: a few in every run, and many in the slow one."""
+    return pytest.mark.parametrize("examples", [short, pytest.param(long, marks=pytest.mark.slow)])
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait for something that happens by itself, such as a file that is looked at every second."""
     deadline = time.monotonic() + TIMEOUT

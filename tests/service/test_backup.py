@@ -24,6 +24,7 @@ from tests.service.forked import services
 from tests.service.support import GOLDEN, column, empty_store, ended, record
 from tests.service.test_outage import Load
 from tests.support.postgres import Postgres
+from tests.support.table import check_rows
 
 Url = str
 
@@ -155,15 +156,19 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     assert not restored(target, file)
 
 
-@pytest.mark.parametrize(("name", "value"), [("layout", 999), ("version", 2), ("layout", 0), ("layout", "x")])
-def test_another_version_of_the_file(tmp_path: Path, name: str, value: Any) -> None:
+def test_another_version_of_the_file(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "file"
     open_store(url).close()
     header, *rest = gzip.decompress(backed_up(url, file).read_bytes()).splitlines(keepends=True)
-    changed = json.dumps({**json.loads(header), name: value}).encode() + b"\n"
-    file.write_bytes(gzip.compress(b"".join([changed, *rest])))
-    with pytest.raises(SetupError, match=r"layout 999.*newer|version 2|layout 0|no backup"):
-        check(file)
+
+    def refused(row: tuple[str, Any]) -> None:
+        name, value = row
+        changed = json.dumps({**json.loads(header), name: value}).encode() + b"\n"
+        file.write_bytes(gzip.compress(b"".join([changed, *rest])))
+        with pytest.raises(SetupError, match=r"layout 999.*newer|version 2|layout 0|no backup"):
+            check(file)
+
+    check_rows([("layout", 999), ("version", 2), ("layout", 0), ("layout", "x")], refused)
 
 
 def test_what_is_no_store(tmp_path: Path) -> None:

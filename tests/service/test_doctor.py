@@ -23,7 +23,7 @@ from service.history.changefeed.settings import Changefeed
 from service.history.changefeed.tables import PatternError, TableFilter
 from service.history.changefeed.topics import expression_error, topic_name
 from service.history.dry_run.run import with_snapshots
-from tests.service.support import Client, command
+from tests.service.support import Client, command, short_and_long
 from tests.support.table import check_rows
 
 Case = tuple[str, str]
@@ -401,12 +401,16 @@ def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:
     assert expression_error("plain.topic", avro=True) == ""
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_hostile_settings_are_answers_or_usage_errors(query: str, config: str) -> None:
-    with suppress(SetupError):
-        found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
-        assert "no-ddl" in {f.id for f in found}
+@short_and_long(15, 60)
+def test_hostile_settings_are_answers_or_usage_errors(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.text(max_size=200), st.text(max_size=200))
+    def holds(query: str, config: str) -> None:
+        with suppress(SetupError):
+            found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
+            assert "no-ddl" in {f.id for f in found}
+
+    holds()
 
 
 # ---- the command

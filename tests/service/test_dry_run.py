@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.ddl.apply import apply
@@ -31,6 +31,7 @@ from service.registry.core import Registry
 from service.registry.model import NewSchema
 from service.store import open_store
 from service.subject_checks import RegistrySubjects
+from tests.service.support import short_and_long
 from tests.support.golden import GOLDEN
 from tests.support.table import check_rows
 
@@ -310,32 +311,36 @@ def alters(draw: st.DrawFn) -> str:
     return "ALTER TABLE orders " + ", ".join(clause() for _ in range(draw(st.integers(1, 3))))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sql=alters(),
-    level=st.sampled_from(("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE")),
-    query=st.sampled_from(("avro", "avro&avro-decimal-handling-mode=string", "debezium-avro")),
-)
+@short_and_long(15, 60)
 def test_it_would_stop_if_and_only_if_registering_is_refused(
-    sql: str, level: str, query: str, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
-    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('r') / 'r.db'}")
-    try:
-        registry, chosen = Registry(store, level), feed(query)
-        register_all(registry, shop(), chosen)
-        form = one(sql, registry, chosen)
-        if form["verdict"] == UNKNOWN:
-            return  # TiDB would not take it
-        refused = False
-        for view in form["schemas"]:
-            for part in ("key", "value"):
-                try:
-                    registering.register(registry, view[f"{part}_subject"], NewSchema(text=view[part]))
-                except RegistryError as error:
-                    refused = refused or error.code == "INCOMPATIBLE_SCHEMA"
-        assert (form["verdict"] == STOP) == refused
-    finally:
-        store.close()
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        sql=alters(),
+        level=st.sampled_from(("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE")),
+        query=st.sampled_from(("avro", "avro&avro-decimal-handling-mode=string", "debezium-avro")),
+    )
+    def holds(sql: str, level: str, query: str) -> None:
+        store = open_store(f"sqlite:///{tmp_path_factory.mktemp('r') / 'r.db'}")
+        try:
+            registry, chosen = Registry(store, level), feed(query)
+            register_all(registry, shop(), chosen)
+            form = one(sql, registry, chosen)
+            if form["verdict"] == UNKNOWN:
+                return  # TiDB would not take it
+            refused = False
+            for view in form["schemas"]:
+                for part in ("key", "value"):
+                    try:
+                        registering.register(registry, view[f"{part}_subject"], NewSchema(text=view[part]))
+                    except RegistryError as error:
+                        refused = refused or error.code == "INCOMPATIBLE_SCHEMA"
+            assert (form["verdict"] == STOP) == refused
+        finally:
+            store.close()
+
+    holds()
 
 
 # ---- TiDB is the judge of tables
@@ -468,17 +473,21 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
 
 
 # ---- hostile text
-@settings(max_examples=150, deadline=None)
-@given(st.text(max_size=120))
-def test_any_text_has_a_verdict_or_is_wrong_usage(tail: str) -> None:
-    for sql in (tail, "ALTER TABLE orders " + tail, "ALTER TABLE orders ADD c INT NOT NULL DEFAULT '" + tail):
-        try:
-            form = one(sql)
-        except SetupError as error:
-            assert error.row.code == "USAGE"  # noqa: PT017
-        else:
-            json.dumps(form)
-            assert form["verdict"] in (SAFE, STOP, UNKNOWN)
+@short_and_long(30, 150)
+def test_any_text_has_a_verdict_or_is_wrong_usage(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.text(max_size=120))
+    def holds(tail: str) -> None:
+        for sql in (tail, "ALTER TABLE orders " + tail, "ALTER TABLE orders ADD c INT NOT NULL DEFAULT '" + tail):
+            try:
+                form = one(sql)
+            except SetupError as error:
+                assert error.row.code == "USAGE"  # noqa: PT017
+            else:
+                json.dumps(form)
+                assert form["verdict"] in (SAFE, STOP, UNKNOWN)
+
+    holds()
 
 
 HOSTILE_SIZES = {

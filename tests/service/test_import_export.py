@@ -282,6 +282,7 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
             _, told = running.communicate(timeout=60)
         finally:
             running.kill()
+            running.wait()
             between.shutdown()
             between.server_close()
         assert running.returncode == 1
@@ -295,15 +296,15 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
 
 def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
     main, terminal = pty.openpty()
-    done = Command(("import", CONFLUENT), tmp_path, environment(TERM="xterm", COLUMNS="100"), terminal)
     shown = b""
-    try:
-        while part := os.read(main, 4096):
-            shown += part
-    except OSError:
-        pass  # the other side is closed
-    os.close(main)
-    assert done.wait(60) == 0
+    with Command(("import", CONFLUENT), tmp_path, environment(TERM="xterm", COLUMNS="100"), terminal) as done:
+        try:
+            while part := os.read(main, 4096):
+                shown += part
+        except OSError:
+            pass  # the other side is closed
+        os.close(main)
+        assert done.wait(60) == 0
     assert b"schemas read" in shown
     assert b"114/114" in shown
 

@@ -17,7 +17,7 @@ from service.registry.json_schema.pattern import problem
 from service.registry.json_schema.schema import JsonSchema, parse_json
 from service.registry.json_schema.text import dump, load
 from service.registry.model import Referenced
-from tests.service.support import Client
+from tests.service.support import Client, short_and_long
 from tests.support.table import check_rows
 
 DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schema.org/draft/2020-12/schema"}
@@ -422,23 +422,28 @@ def objects(schema: Any) -> Any:
 SCHEMAS: Any = st.recursive(st.booleans() | st.just({}), objects, max_leaves=8)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-@given(objects(SCHEMAS), objects(SCHEMAS))
-def test_any_schema_is_taken_or_refused(old: Any, new: Any) -> None:
+@short_and_long(60, 400)
+def test_any_schema_is_taken_or_refused(examples: int) -> None:
     """Only ValueError escapes, and what is taken reads itself and is read back as it was."""
-    taken = []
-    for schema in (old, new):
-        try:
-            taken.append(parse_json(json.dumps(schema), [], strict=True))
-        except ValueError:
-            continue
-        assert parse_json(taken[-1].text, [], strict=True).text == taken[-1].text
-        assert parse_json(taken[-1].normalized(), [], strict=True).normalized() == taken[-1].normalized()
-        titled = parse_json(json.dumps({**schema, "title": "t"}), [], strict=True)
-        assert titled.differences(taken[-1], "new", "old") == []
-    if len(taken) == len((old, new)):
-        for message in taken[1].differences(taken[0], "new", "old"):
-            assert message.startswith(("{errorType:", "Unexpected exception"))
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(objects(SCHEMAS), objects(SCHEMAS))
+    def holds(old: Any, new: Any) -> None:
+        taken = []
+        for schema in (old, new):
+            try:
+                taken.append(parse_json(json.dumps(schema), [], strict=True))
+            except ValueError:
+                continue
+            assert parse_json(taken[-1].text, [], strict=True).text == taken[-1].text
+            assert parse_json(taken[-1].normalized(), [], strict=True).normalized() == taken[-1].normalized()
+            titled = parse_json(json.dumps({**schema, "title": "t"}), [], strict=True)
+            assert titled.differences(taken[-1], "new", "old") == []
+        if len(taken) == len((old, new)):
+            for message in taken[1].differences(taken[0], "new", "old"):
+                assert message.startswith(("{errorType:", "Unexpected exception"))
+
+    holds()
 
 
 def test_patterns_are_not_run_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

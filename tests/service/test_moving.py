@@ -35,7 +35,7 @@ from service.registry.moving.replay import Replay
 from service.registry.moving.snapshot import Same, Snapshot, in_order, snapshot_of, understood
 from service.store import SqlStore, open_store
 from service.testing import running_service
-from tests.service.support import GOLDEN
+from tests.service.support import GOLDEN, short_and_long
 from tests.support.table import check_rows
 
 tool: Any = import_module("tests.tools.registry_replay")
@@ -292,33 +292,37 @@ SCHEMAS = st.tuples(
 )  # the id decides the text
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(SCHEMAS), st.lists(SCHEMAS), st.data())
-def test_following_makes_the_target_the_source(
-    mine: list[tuple[str, int, int, bool]], theirs: list[tuple[str, int, int, bool]], data: st.DataObject
-) -> None:
-    def built(some: list[tuple[str, int, int, bool]]) -> Snapshot:
-        texts = data.draw(st.permutations(['"int"', '"long"', '"float"', '"string"']))
-        found = snapshot(*(schema(s, v, n, texts[n - 1], deleted=gone_) for s, v, n, gone_ in some))
-        for scope in data.draw(st.sets(st.sampled_from([":.:", "s", ":.c:"]))):
-            found.configs[scope] = {"compatibilityLevel": data.draw(st.sampled_from(["NONE", "FULL"]))}
-            found.modes[scope] = data.draw(st.sampled_from(["READONLY", "IMPORT"]))
-        return found
+@short_and_long(8, 25)
+def test_following_makes_the_target_the_source(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(SCHEMAS), st.lists(SCHEMAS), st.data())
+    def holds(
+        mine: list[tuple[str, int, int, bool]], theirs: list[tuple[str, int, int, bool]], data: st.DataObject
+    ) -> None:
+        def built(some: list[tuple[str, int, int, bool]]) -> Snapshot:
+            texts = data.draw(st.permutations(['"int"', '"long"', '"float"', '"string"']))
+            found = snapshot(*(schema(s, v, n, texts[n - 1], deleted=gone_) for s, v, n, gone_ in some))
+            for scope in data.draw(st.sets(st.sampled_from([":.:", "s", ":.c:"]))):
+                found.configs[scope] = {"compatibilityLevel": data.draw(st.sampled_from(["NONE", "FULL"]))}
+                found.modes[scope] = data.draw(st.sampled_from(["READONLY", "IMPORT"]))
+            return found
 
-    source, target = built(mine), built(theirs)
-    with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/registry.db")) as store:
-        registry = Registry(store)
-        for one in (target, source):
-            done, _ = understood(registry, one.versions.values(), one)
-            one.versions = {(stored.subject, stored.version): stored for stored in done}
-            with store.write() as tx:
-                carry_out(tx, followed(one, snapshot_of(tx)))
-        with store.read() as reader:
-            found = snapshot_of(reader)
-        assert rows(found) == rows(source)
-        assert (found.configs, found.modes, found.contexts) == (source.configs, source.modes, source.contexts)
-        assert all(found.marks[context] >= number for context, number in {**target.marks, **source.marks}.items())
-        assert followed(source, found).changes == {}
+        source, target = built(mine), built(theirs)
+        with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/registry.db")) as store:
+            registry = Registry(store)
+            for one in (target, source):
+                done, _ = understood(registry, one.versions.values(), one)
+                one.versions = {(stored.subject, stored.version): stored for stored in done}
+                with store.write() as tx:
+                    carry_out(tx, followed(one, snapshot_of(tx)))
+            with store.read() as reader:
+                found = snapshot_of(reader)
+            assert rows(found) == rows(source)
+            assert (found.configs, found.modes, found.contexts) == (source.configs, source.modes, source.contexts)
+            assert all(found.marks[context] >= number for context, number in {**target.marks, **source.marks}.items())
+            assert followed(source, found).changes == {}
+
+    holds()
 
 
 def stored(subject: str, version: int, *to: tuple[str, int]) -> Stored:
