@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -81,8 +82,10 @@ class Command:
         return told[0], "".join(told[1:])
 
     def send_signal(self, number: int) -> None:
+        """As Popen's; a process that has just died is no error: the server of forks says so a moment later."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
