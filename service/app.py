@@ -39,7 +39,6 @@ from service.registry.ports import Store
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
 from service.store.history import HistoryStore
-from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
 from service.tracker.fetching import fetching
 from service.tracker.metrics import TrackerMetrics
@@ -98,7 +97,6 @@ def create_app(
         settings.profile,
         settings.max_body_bytes,
         histories,
-        RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
         fetch=fetching(settings.bootstrap_servers, settings.kafka_config),
