@@ -28,7 +28,6 @@ from service.api import (
     subjects,
 )
 from service.api.auth import Auth
-from service.api.digests import Digests
 from service.api.hot import Hot
 from service.api.lane import Lane
 from service.api.paths import RawPaths
@@ -133,7 +132,7 @@ def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
     if settings.controls_access:
         served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
-    return Digests(served)
+    return served
 
 
 def access_files(settings: Settings) -> Files:

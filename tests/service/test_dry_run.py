@@ -19,7 +19,6 @@ from schemas.errors import RegistryError, SetupError
 from schemas.table import TableId
 from service.history.changefeed.read import read
 from service.history.changefeed.settings import Changefeed
-from service.history.dry_run.ports import NoSubjects
 from service.history.dry_run.publishing import publish, targets
 from service.history.dry_run.report import SAFE, STOP, UNKNOWN, Reports
 from service.history.dry_run.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
@@ -33,6 +32,7 @@ from service.store import open_store
 from service.subject_checks import RegistrySubjects
 from tests.service.support import short_and_long
 from tests.support.golden import GOLDEN
+from tests.support.no_subjects import NoSubjects
 from tests.support.table import check_rows
 
 ORDERS = (

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from service.api.digests import Digests
 from service.api.hot import Answers, Hot, Kept, Key
 from service.api.metrics import Tally
 from service.app import create_app, create_served
@@ -126,9 +125,7 @@ def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
 @contextmanager
 def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
     """The app with and without the hot path, each with a store of its own."""
-    served = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
-    assert isinstance(served, Digests)
-    hot = served.app
+    hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
     app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
     assert isinstance(hot, Hot)
     try:
