@@ -29,17 +29,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 ENGINE = ("--engine", "deltalake")
 SAME = (
-    test_merge.test_names_that_stand_for_other_columns,
     test_merge.test_columns_follow_the_history_and_the_newest_change_wins,
-    test_merge.test_types_that_change,
-    test_merge.test_a_key_of_which_the_old_row_has_what_changed,
     test_merge_history.test_rows_get_the_values_of_their_columns_new_types,
-    test_merge_history.test_deleted_keys_follow_the_key,
-    test_merge_history.test_another_key_after_deletes,
     test_merge_history.test_names_in_other_letters,
     test_merge_history.test_a_table_that_is_dropped_and_brought_back,
 )
-"""Tests of merge by delta-spark. They are slow: what is deltalake's own is proved below, and in test_merge_history."""
+"""Tests of merge that delta-spark alone runs in steps: here by deltalake. The others have the engine as a parameter."""
 
 
 @pytest.fixture(autouse=True)

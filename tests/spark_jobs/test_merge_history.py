@@ -20,6 +20,7 @@ from spark_jobs.cli import main
 from spark_jobs.history import steps_of
 from spark_jobs.history_names import table_names
 from tests.spark_jobs.test_encode import found, row, written
+from tests.spark_jobs.test_merge import ENGINES
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:
@@ -143,14 +144,15 @@ def test_values_of_which_nobody_knows_what_tidb_made_stop_the_job(how: str, caps
     assert "nobody can tell what TiDB" in err
 
 
-@pytest.mark.parametrize("engine", [pytest.param("delta-spark", marks=pytest.mark.slow), "deltalake"])
+@ENGINES
 def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: SparkSession, engine: str) -> None:
     gone = {"commit_ts": 50, "op": "d", "before": {"id": "1", "v": None}, "after": None}
     assert merge(_UNSURE, [*_FIRST, gone], "later", (), engine=engine) == 0
     assert rows(spark, "later") == []
 
 
-def test_deleted_keys_follow_the_key(spark: SparkSession) -> None:
+@ENGINES
+def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
     """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
     ddl = [
         (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
@@ -163,10 +165,11 @@ def test_deleted_keys_follow_the_key(spark: SparkSession) -> None:
         {"commit_ts": 20, "op": "d", "before": old[0], "after": None, "key": ["a", "b"]},
         {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "c"]},
     ]  # fmt: skip
-    assert merge(ddl, changes, "t", (30,)) == 0
+    assert merge(ddl, changes, "t", (30,), engine=engine) == 0
     assert rows(spark, "t") == []
     late = found("m")[:1]
-    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
     assert main([*argv, "--in", written(late, "late.jsonl")]) == 0
     assert rows(spark, "t") == []
 
@@ -178,24 +181,35 @@ _DELETED: Changes = [
 ]
 
 
-@pytest.mark.parametrize("engine", [pytest.param("delta-spark", marks=pytest.mark.slow), "deltalake"])
+@ENGINES
 def test_a_table_made_anew_forgets_deletes(spark: SparkSession, engine: str) -> None:
     anew = [_KEYED, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
     assert merge(anew, [*_DELETED, {"commit_ts": 50, "after": {"id": "x"}}], "anew", (30,), engine=engine) == 0
     assert rows(spark, "anew") == [{"id": "x"}]
 
 
-def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """Where only the key is another, a row that comes late stops the job."""
     other = [_KEYED, (40, "ALTER TABLE t DROP PRIMARY KEY"), (41, "ALTER TABLE t ADD PRIMARY KEY (v)")]
-    assert merge(other, [*_DELETED, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}], "t", (30,)) == 0
+    assert (
+        merge(
+            other,
+            [*_DELETED, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}],
+            "t",
+            (30,),
+            engine=engine,
+        )
+        == 0
+    )
     assert rows(spark, "t") == [{"id": 7, "v": 8}]
-    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
     assert main([*argv, "--in", written(found("m")[:1], "late.jsonl")]) == 2
     assert "comes late, and the table has another key since" in capsys.readouterr().err
 
 
-@both(default="stepwise")
+@both(default="fresh")
 def test_names_in_other_letters(spark: SparkSession, how: str) -> None:
     """TiDB takes databases, tables and columns in any letters; so does --table. A column shows its first default."""
     ddl = [
@@ -256,7 +270,7 @@ def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str)
     assert rows(spark, how) == [{"id": 1, "v": 1}, {"id": 2, "v": 2}]
 
 
-@pytest.mark.parametrize("engine", ["delta-spark", pytest.param("deltalake", marks=pytest.mark.slow)])
+@ENGINES
 def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     """Columns of the same names are other columns, of types that have nothing to do with those before."""
     ddl = [
@@ -270,7 +284,10 @@ def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
 
 
-def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_tables_that_swap_names_are_not_mixed(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
     ddl = [
         (1, "CREATE TABLE t (id int primary key)"), (2, "CREATE TABLE t_new (id int primary key)"),
         (40, "RENAME TABLE t TO t_old, t_new TO t"),
@@ -279,9 +296,9 @@ def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytes
         {"commit_ts": 10, "after": {"id": "1"}}, {"commit_ts": 11, "table": "t_new", "after": {"id": "2"}},
         {"commit_ts": 50, "after": {"id": "3"}},
     ]  # fmt: skip
-    assert merge(ddl, changes, "fresh", ()) == 0
+    assert merge(ddl, changes, "fresh", (), engine=engine) == 0
     assert rows(spark, "fresh") == [{"id": 2}, {"id": 3}]
-    assert merge(ddl, changes, "stepwise", (30,)) == 2
+    assert merge(ddl, changes, "stepwise", (30,), engine=engine) == 2
     assert "has the rows of what was d.t up to commit_ts" in capsys.readouterr().err
 
 
@@ -336,18 +353,19 @@ def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None
     assert after.id.table == names[-1][1]
 
 
-def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """One that was given before and is not now, or came late: columns would go with their values, or be filled."""
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v int)"), (20, "ALTER TABLE t ADD COLUMN a int DEFAULT 7"),
         (30, "ALTER TABLE t RENAME COLUMN v TO w"),
     ]  # fmt: skip
     first: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
-    assert merge(ddl, first, "t", ()) == 0
+    assert merge(ddl, first, "t", (), engine=engine) == 0
     late: Ddl = [*ddl[:2], (25, "ALTER TABLE t ADD COLUMN b int DEFAULT 5"), *ddl[2:]]
     columns = {"id": "2", "a": "1", "b": "1", "w": "1"}
     for given, after, told in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
-        assert merge(given, [{"commit_ts": 40, "after": after}], "t", ()) == 2
+        assert merge(given, [{"commit_ts": 40, "after": after}], "t", (), engine=engine) == 2
         assert told in capsys.readouterr().err
-    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", ()) == 0
+    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", (), engine=engine) == 0
     assert rows(spark, "t") == [{"id": 1, "w": 1}]
