@@ -94,5 +94,8 @@ def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
         said = io.BytesIO(), io.BytesIO()
         out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in said)
         with redirect_stdout(out), redirect_stderr(err):
-            code = main(words[1:])
+            try:
+                code = main(words[1:])
+            except SystemExit as stop:  # wrong usage, --help
+                code = int(stop.code or 0)
         return code, said[0].getvalue().decode(), said[1].getvalue().decode()
