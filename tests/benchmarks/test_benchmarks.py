@@ -66,6 +66,7 @@ def test_schema_ids() -> None:
     assert [len(v.columns) for v in SOURCES[1].versions] == [19, 20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.name)
 def test_spark_avro(source: rows.Source, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path))
@@ -79,6 +80,7 @@ def test_spark_avro(source: rows.Source, spark: SparkSession, tmp_path: Path, mo
     assert any("round 1 of 1: header" in line for line in said)
 
 
+@pytest.mark.slow
 def test_spark_transcodes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours and the rivals' give the same rows: the run checks it."""
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path))
@@ -92,7 +94,7 @@ def test_wrong_results_are_no_figures(spark: SparkSession, tmp_path: Path, monke
     """The check compares with the generator: rows of another table's generator do not pass."""
     source = SOURCES[0]
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path))
-    cases = spark_avro._cases(spark, source, 200, lambda _: None)
+    cases = spark_avro._cases(spark, source, 200, lambda _: None, ("header",))
     right = rows.changes
 
     def shifted(of: rows.Source, numbers: range) -> object:

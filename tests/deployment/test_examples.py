@@ -16,7 +16,9 @@ import yaml
 
 from service.settings import Settings
 from service.testing import running_service
+from spark_jobs.cli import main
 from tests.service.support import ROOT, Client
+from tests.support.table import check_rows
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -33,11 +35,12 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield path.name, one
 
 
-@pytest.mark.parametrize(
-    ("name", "document"), list(documents()), ids=lambda it: it if isinstance(it, str) else it["kind"]
-)
-def test_kubernetes_takes_it(name: str, document: dict[str, Any]) -> None:
-    kubernetes_validate.validate(document, "1.34", strict=True)
+def test_kubernetes_takes_it() -> None:
+    check_rows(
+        documents(),
+        lambda row: kubernetes_validate.validate(row[1], "1.34", strict=True),
+        lambda row: f"{row[0]} {row[1]['kind']}",
+    )
 
 
 def test_every_file_is_in_the_kustomization() -> None:
@@ -70,17 +73,17 @@ def jobs() -> Iterator[list[str]]:
             yield document["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-@pytest.mark.parametrize("arguments", list(jobs()), ids=["compose", "kubernetes"])
-def test_jobs_have_the_arguments_that_are_given(arguments: list[str]) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "spark_jobs", arguments[0], "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    given = {argument.partition("=")[0] for argument in arguments[1:]}
-    assert given <= set(re.findall(r"--[a-z-]+", answer.stdout))
+def test_jobs_have_the_arguments_that_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(arguments: list[str]) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main([arguments[0], "--help"])
+        assert ended.value.code == 0
+        given = {argument.partition("=")[0] for argument in arguments[1:]}
+        assert given <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+
+    rows = list(jobs())
+    assert len(rows) == 2  # of compose.yaml, and of Kubernetes
+    check_rows(rows, check)
 
 
 def test_images_copy_what_is_there() -> None:

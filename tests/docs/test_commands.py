@@ -1,6 +1,7 @@
 """Every command in README.md and docs/ is run here as it stands, or says why not; see tests/docs/pages.py.
 
-The addresses localhost:8081 and localhost:9092 become those of this test's service and broker.
+The addresses localhost:8081 and localhost:9092 become those of this test's service and broker. Commands of the service
+and the jobs run in this process (tests/docs/shell.py), but for those that go on until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from confluent_kafka import Producer
 
 from service.testing import running_service
 from tests.docs.pages import ROOT, Block, DocPage, pages
-from tests.service.support import Client, environment
+from tests.docs.shell import SECONDS, ended, in_bash, run_here
+from tests.service.support import Client
 from tests.support.kafka import Kafka
 
 LINKED = ("service", "schemas", "spark_jobs", "tests", "benchmarks", "examples", "docs", "scripts", "requirements",
           ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip
 SHOP = ROOT / "schemas" / "files"
 ORDERS = b"\0\0\0\0\3"  # how the keys of shop.orders begin: schema id 3
-SECONDS = 240
 
 
 @dataclass
@@ -162,27 +162,21 @@ def run(block: Block, place: Place, page: DocPage) -> None:
     text = block.text
     for old, new in place.replaced.items():
         text = text.replace(old, new)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    process = subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=place.folder,
-        env=environment(PATH=path, BRIDGE_PORT="0"),  # 8081 may be somebody's
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    with process:
-        said = _until(process, block.until) if block.until else ""
+    code, said = _interrupted(text, block.until, place.folder) if block.until else run_here(text, place.folder)
+    assert code == block.exit, f"{page} line {block.line}: exit {code}\n{text}\n{said}"
+    lost = [part for line in block.said.splitlines() for part in line.split("…") if part.strip() not in said]
+    assert not lost, f"{page} line {block.line} does not say {lost}\n{said}"
+
+
+def _interrupted(text: str, until: str, folder: Path) -> tuple[int, str]:
+    """The exit code, and what was said in all."""
+    with in_bash(text, folder, subprocess.PIPE) as process:
+        said = _until(process, until)
         try:
             said += process.communicate(timeout=SECONDS)[0]
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == block.exit, f"{page} line {block.line}: exit {process.returncode}\n{text}\n{said}"
-    lost = [part for line in block.said.splitlines() for part in line.split("…") if part.strip() not in said]
-    assert not lost, f"{page} line {block.line} does not say {lost}\n{said}"
+            ended(process)
+    return process.returncode, said
 
 
 def _until(process: subprocess.Popen[str], words: str) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-import pytest
 import typer.main
 
 from service.cli import app
 from spark_jobs.cli import parser
 from tests.docs.pages import ROOT
+from tests.support.table import check_rows
 
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -25,8 +25,13 @@ _HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 _NOT_A_WORD: Final = re.compile(r"[^\w\- ]")
 
 
+@cache
 def prose(path: Path) -> str:
     return _FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @cache
@@ -39,27 +44,32 @@ def anchors(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    lost = []
-    for link in _LINK.findall(prose(page)):
-        if re.match(r"[a-z]+:", link):
-            continue
-        name, _, anchor = link.partition("#")
-        target = (page.parent / unquote(name)).resolve() if name else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
-            lost.append(link)
-    assert not lost
+def test_links_lead_somewhere() -> None:
+    def check(page: Path) -> None:
+        lost = []
+        for link in _LINK.findall(prose(page)):
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (page.parent / unquote(file)).resolve() if file else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                lost.append(link)
+        assert not lost
+
+    check_rows(PAGES, check, name)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_in_sentences_are_there(page: Path) -> None:
+def test_files_in_sentences_are_there() -> None:
     """The name of a file, or the end of its path; `*` stands for any."""
     folders = ("schemas", "service", "spark_jobs", "tests", "benchmarks", "scripts")
     files = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    named = [code for code in _CODE.findall(prose(page)) if _FILE.fullmatch(code)]
-    lost = [code for code in named if not any(path.match(code) for path in files)]
-    assert not lost
+
+    def check(page: Path) -> None:
+        named = [code for code in _CODE.findall(prose(page)) if _FILE.fullmatch(code)]
+        lost = [code for code in named if not any(path.match(code) for path in files)]
+        assert not lost
+
+    check_rows(PAGES, check, name)
 
 
 def options(words: list[str]) -> set[str] | None:
@@ -79,16 +89,19 @@ def options(words: list[str]) -> set[str] | None:
     return {name for one in commands.values() for name in one._option_string_actions}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_commands_in_sentences_are_there(page: Path) -> None:
-    lost = []
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for code in _CODE.findall(prose(page)):
-        if found := re.match(r"make ([a-z]+)\b", code):
-            lost += [code] if found[1] not in targets else []
-        elif found := re.match(r"(?:\.venv/bin/)?python -m ((?:service|spark_jobs)\b(?!\.).*)", code):
-            words = shlex.split(found[1].replace("…", ""))
-            known = options(words)
-            given = {word.partition("=")[0] for word in words if word.startswith("--")}
-            lost += [code] if known is None or given - known else []
-    assert not lost
+def test_commands_in_sentences_are_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+    def check(page: Path) -> None:
+        lost = []
+        for code in _CODE.findall(prose(page)):
+            if found := re.match(r"make ([a-z-]+)\b", code):
+                lost += [code] if found[1] not in targets else []
+            elif found := re.match(r"(?:\.venv/bin/)?python -m ((?:service|spark_jobs)\b(?!\.).*)", code):
+                words = shlex.split(found[1].replace("…", ""))
+                known = options(words)
+                given = {word.partition("=")[0] for word in words if word.startswith("--")}
+                lost += [code] if known is None or given - known else []
+        assert not lost
+
+    check_rows(PAGES, check, name)

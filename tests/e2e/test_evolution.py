@@ -105,46 +105,45 @@ def _reaches(count: Callable[[], int], least: int) -> bool:
     return count() >= least
 
 
-def test_versions_registered_while_the_stream_runs(kafka: Kafka, spark: SparkSession, registry: str) -> None:
-    """Into a Delta table and into a topic, without a restart: the newest columns, older rows NULL."""
-    for sink in ("delta", "kafka"):
-        source, target = kafka.create_topic(), kafka.create_topic()
-        feed = Feed(registry, source)
-        total, note = column("total", "DECIMAL", decimal(10, 2)), column("note", "TEXT", "string")
-        wide = column("total", "DECIMAL", decimal(14, 2))
-        steps: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
-            ([total], {"id": 1, "total": Decimal("1.50")}),
-            ([total, note], {"id": 2, "total": Decimal("2.50"), "note": "two"}),
-            ([wide, note], {"id": 3, "total": Decimal("123456789012.75"), "note": None}),
-        ]
+@pytest.mark.parametrize("sink", ["delta", pytest.param("kafka", marks=pytest.mark.slow)])
+def test_versions_registered_while_the_stream_runs(sink: str, kafka: Kafka, spark: SparkSession, registry: str) -> None:
+    """Into a Delta table or into a topic, without a restart: the newest columns, older rows NULL."""
+    source, target = kafka.create_topic(), kafka.create_topic()
+    feed = Feed(registry, source)
+    total, note = column("total", "DECIMAL", decimal(10, 2)), column("note", "TEXT", "string")
+    wide = column("total", "DECIMAL", decimal(14, 2))
+    steps: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
+        ([total], {"id": 1, "total": Decimal("1.50")}),
+        ([total, note], {"id": 2, "total": Decimal("2.50"), "note": "two"}),
+        ([wide, note], {"id": 3, "total": Decimal("123456789012.75"), "note": None}),
+    ]
 
-        def written(sink: str = sink, target: str = target) -> int:
-            return len(delta(spark) if sink == "delta" else received(kafka, target))
+    def written() -> int:
+        return len(delta(spark) if sink == "delta" else received(kafka, target))
 
-        def grow(
-            feed: Feed = feed, source: str = source, steps: Any = steps, written: Callable[[], int] = written
-        ) -> None:
-            for count, (columns, row) in enumerate(steps, 1):
-                send(kafka, source, feed.rows(columns, row))  # registered now, while the query runs
-                until(partial(_reaches, written, count), f"row {count} is written")
+    def grow() -> None:
+        for count, (columns, row) in enumerate(steps, 1):
+            send(kafka, source, feed.rows(columns, row))  # registered now, while the query runs
+            until(partial(_reaches, written, count), f"row {count} is written")
 
-        common = ["--registry", registry, "--in", f"kafka:{source}", "--stream", "--checkpoint", sink, "--trigger",
-                  "200ms"]  # fmt: skip
-        words = {
-            "delta": ["decode", "--format", "avro", "--table", "shop.orders", "--out", "delta:orders"],
-            "kafka": ["transcode", "--from", "avro", "--to", "debezium", "--out", f"kafka:{target}", "--time-zone",
-                      "UTC"],
-        }  # fmt: skip
-        assert run_while([*words[sink], *common], grow) == 0
-        if sink == "delta":
-            assert [tuple(r) for r in delta(spark)] == [
-                (1, Decimal("1.50"), None), (2, Decimal("2.50"), "two"), (3, Decimal("123456789012.75"), None),
-            ]  # fmt: skip
-            continue
-        after = [json.loads(m.value or b"")["payload"]["after"] for m in received(kafka, target)]
-        assert [sorted(a) for a in after] == [["id", "total"], ["id", "note", "total"], ["id", "note", "total"]]
+    common = ["--registry", registry, "--in", f"kafka:{source}", "--stream", "--checkpoint", sink, "--trigger",
+              "200ms"]  # fmt: skip
+    words = {
+        "delta": ["decode", "--format", "avro", "--table", "shop.orders", "--out", "delta:orders"],
+        "kafka": ["transcode", "--from", "avro", "--to", "debezium", "--out", f"kafka:{target}", "--time-zone",
+                  "UTC"],
+    }  # fmt: skip
+    assert run_while([*words[sink], *common], grow) == 0
+    if sink == "delta":
+        assert [tuple(r) for r in delta(spark)] == [
+            (1, Decimal("1.50"), None), (2, Decimal("2.50"), "two"), (3, Decimal("123456789012.75"), None),
+        ]  # fmt: skip
+        return
+    after = [json.loads(m.value or b"")["payload"]["after"] for m in received(kafka, target)]
+    assert [sorted(a) for a in after] == [["id", "total"], ["id", "note", "total"], ["id", "note", "total"]]
 
 
+@pytest.mark.slow  # seven streams
 def test_schemas_of_one_table_that_do_not_fit_together(
     kafka: Kafka, spark: SparkSession, registry: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +180,7 @@ def test_schemas_of_one_table_that_do_not_fit_together(
     assert [r["id"] for r in delta(spark)] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow  # the next test has such a table too
 def test_a_table_that_nobody_knows(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows of a table without definition among others, in mid-stream: read as they are, left out where one is asked."""
     source, changes = kafka.create_topic(partitions=2), Changes()

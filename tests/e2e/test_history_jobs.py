@@ -122,7 +122,7 @@ def _renamed(ts: int, id_: int, total: str) -> Message:
 
 
 @pytest.mark.usefixtures("bootstrap")
-@pytest.mark.parametrize("command", ["decode", "merge"])
+@pytest.mark.parametrize("command", ["decode", pytest.param("merge", marks=pytest.mark.slow)])
 def test_a_stream_waits_for_the_tracker(
     url: str, command: str, kafka: Kafka, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

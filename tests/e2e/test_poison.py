@@ -66,7 +66,8 @@ def test_of_one_format(format_: str) -> None:
 
 
 @pytest.mark.usefixtures("servers")
-def test_of_every_format_in_one_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("attempts", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """And replayed until nothing goes any more: each message failed --max-attempts times, and none is lost."""
     source, dead = kafka.create_topic(partitions=2), kafka.create_topic()
     golden = GOOD["avro"]
@@ -93,23 +94,23 @@ def test_of_every_format_in_one_stream(kafka: Kafka, capsys: pytest.CaptureFixtu
         assert (before.partition, before.offset) not in read
     assert len(read) + len(letters) == len(sent)
 
-    again = ["replay", "--in", f"kafka:{dead}", "--out", "kafka:", "--since", "2020-01-01", "--max-attempts", "3"]
+    again = ["replay", "--in", f"kafka:{dead}", "--out", "kafka:", "--since", "2020-01-01", "--max-attempts"]
     codes = []
-    for attempt in (1, 2, 3, 3):
-        codes.append(main(again))
+    for attempt in (*range(1, attempts + 1), attempts):
+        codes.append(main([*again, str(attempts)]))
         err = capsys.readouterr().err
-        assert f"replay: sent again {len(failed) if attempt < 3 else 0}\n" in err
-        if attempt < 3:
+        assert f"replay: sent again {len(failed) if attempt < attempts else 0}\n" in err
+        if attempt < attempts:
             assert main(argv) == 1
             assert sum(_counts(capsys.readouterr().err).values()) == len(failed)
-    assert codes == [0, 0, 1, 1]
+    assert codes == [*[0] * (attempts - 1), 1, 1]
     assert f"failed too often {len(failed)}\n" in err
     assert "TOO_MANY_ATTEMPTS" in err
     tries = Counter(
         (dict(m.headers)["what"], dict(m.headers)[ATTEMPT], _told(m)[ORIGIN]) for m in received(kafka, dead)
     )
     assert set(tries.values()) == {1}
-    assert len(tries) == 3 * len(failed)
+    assert len(tries) == attempts * len(failed)
 
 
 def _counts(err: str) -> dict[str, int]:
@@ -148,10 +149,11 @@ MODES = {
     "here": ["--out", "out.jsonl"], "spark": ["--spark", "--master", "local[2]", "--out", "out.jsonl"],
     "delta": ["--out", "delta:out"], "stream": ["--out", "out", "--stream", "--checkpoint", "c", "--trigger", "now"],
 }  # fmt: skip
+_SLOW = ("spark", "delta")  # as the stream, which runs in Spark too
 
 
 @pytest.mark.usefixtures("servers")
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=pytest.mark.slow) if m in _SLOW else m for m in MODES])
 def test_on_error(mode: str, kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """fail: nothing is written, nothing committed, exit code 2. drop: counted, 0. dead-letter: kept, 1."""
     source, changes = kafka.create_topic(partitions=2), Changes(poison=3)

@@ -23,6 +23,7 @@ from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
 from tests.support.running import until
 from tests.support.streams import delta_rows, letters, lines, received, run_while, send
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,7 +202,7 @@ class _CutOff(Exception):
     """The end of a try between a batch's dead letters and its rows."""
 
 
-@pytest.mark.parametrize("dead", ["dead", "delta:dead"])
+@pytest.mark.parametrize("dead", ["dead", pytest.param("delta:dead", marks=pytest.mark.slow)])
 def test_a_try_that_was_cut_off_leaves_no_row_out(
     kafka: Kafka, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, dead: str
 ) -> None:
@@ -238,28 +239,23 @@ def _dead(spark: SparkSession, dead: str) -> list[bytes | None]:
 
 
 # ---- places that can't be
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--metrics", "absent/m.prom"], "absent"), (["--dead-letter", "delta:file"], "file"),
-        (["--dead-letter", "file"], "file"),
-    ],
-)  # fmt: skip
-def test_a_place_that_cannot_be_written_is_told_at_the_start(
-    kafka: Kafka, capsys: pytest.CaptureFixture[str], words: list[str], told: str
-) -> None:
+def test_a_place_that_cannot_be_written_is_told_at_the_start(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("something else")
     source = filled(kafka, Changes(), 2)
-    assert main(decode(source, *words)) == 2
-    assert told in capsys.readouterr().err
-    assert not CHECKPOINT.exists() or commits() == []
-    assert Path("file").read_text() == "something else"
+
+    def check(row: tuple[str, str, str]) -> None:
+        *words, told = row
+        assert main(decode(source, *words)) == 2
+        assert told in capsys.readouterr().err
+        assert not CHECKPOINT.exists() or commits() == []
+        assert Path("file").read_text() == "something else"
+
+    places = [("--metrics", "absent/m.prom", "absent"), ("--dead-letter", "delta:file", "file"),
+              ("--dead-letter", "file", "file")]  # fmt: skip
+    check_rows(places, check)
 
 
-@pytest.mark.parametrize("more", [[], ["--spark"], ["stream"]])
-def test_a_topic_rule_that_names_the_topic_that_is_read(
-    kafka: Kafka, capsys: pytest.CaptureFixture[str], more: list[str]
-) -> None:
+def test_a_topic_rule_that_names_the_topic_that_is_read(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """The job would read what it wrote, and a stream without end."""
     changes = Changes(partitions=1)
     rule = f"{kafka.topic_name()}_{{schema}}_{{table}}"
@@ -268,8 +264,10 @@ def test_a_topic_rule_that_names_the_topic_that_is_read(
     there = received(kafka, source)
     words = ["transcode", "--from", "open", "--to", "craft", "--in", f"kafka:{source}", "--ddl", "ddl.jsonl",
              "--time-zone", "UTC", "--out", "kafka:", "--topic", rule]  # fmt: skip
-    if more[:1] == ["stream"]:
-        more = ["--stream", "--checkpoint", "checkpoint", "--trigger", "200ms", *more[1:]]
-    assert main([*words, *more]) == 2
-    assert f"the rule gives {source}, the topic that is read" in capsys.readouterr().err
-    assert received(kafka, source) == there
+
+    def check(more: list[str]) -> None:
+        assert main([*words, *more]) == 2
+        assert f"the rule gives {source}, the topic that is read" in capsys.readouterr().err
+        assert received(kafka, source) == there
+
+    check_rows([[], ["--spark"], ["--stream", "--checkpoint", "checkpoint", "--trigger", "200ms"]], check)

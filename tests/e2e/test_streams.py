@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +21,6 @@ from spark_jobs.dead_letter import ORIGIN, REASON
 from spark_jobs.kafka import TopicWriter, read_topic
 from spark_jobs.lookup import FileSchemas, HttpSchemas
 from spark_jobs.messages import read_messages
-from tests.spark_jobs.registries import answer, golden_registry, serving
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
 
@@ -59,8 +57,9 @@ def now(*words: str, checkpoint: str) -> list[str]:
     return [*words, "--stream", "--checkpoint", checkpoint, "--trigger", "now"]
 
 
+@pytest.mark.parametrize("most", [9, pytest.param(4, marks=pytest.mark.slow)])
 def test_new_schema_ids_in_mid_stream_and_a_poison_message(
-    kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    most: int, kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Avro → Debezium to Kafka, and one table typed to Delta: the newest columns, older rows NULL; run on and on."""
     messages = [m for m in AVRO.messages() if m.topic == "tidb_test_evo"]
@@ -71,7 +70,7 @@ def test_new_schema_ids_in_mid_stream_and_a_poison_message(
             known.id_of(one["subject"], one["schema"])
         ids = {one["id"]: known.id_of(one["subject"], one["schema"]) for one in AVRO.meta["registered_schemas"]}
         sent = [_renumbered(m, ids) for m in messages]
-        common = ["--registry", url, "--in", f"kafka:{source}", "--max-per-batch", "4"]
+        common = ["--registry", url, "--in", f"kafka:{source}", "--max-per-batch", str(most)]
         ddl = ["--ddl", str(AVRO.meta_file), "--time-zone", "Asia/Shanghai"]
         to_kafka = now("transcode", "--from", "avro", "--to", "debezium", *common, *ddl, "--out", f"kafka:{out}",
                        "--dead-letter", "delta:dead", "--metrics", "m.prom", checkpoint="c1")  # fmt: skip
@@ -110,20 +109,21 @@ def _renumbered(message: Message, ids: dict[Any, Any]) -> Message:
     return replace(message, key=framed(message.key), value=framed(message.value), partition=0)
 
 
-def test_duplicates_and_watermarks_across_micro_batches(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("most", [12, pytest.param(7, marks=pytest.mark.slow)])
+def test_duplicates_and_watermarks_across_micro_batches(
+    most: int, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
     """DDL of an early batch defines tables of later ones; rows wait for a watermark of both partitions."""
     source = kafka.create_topic(partitions=2)
     messages = OPEN.messages()
     words = ["decode", "--format", "open", "--in", f"kafka:{source}", "--ddl", "stream", "--out", "out", "--dedupe"]
-    argv = now(*words, "--until-resolved", "--max-per-batch", "7", checkpoint="c")
+    argv = now(*words, "--until-resolved", "--max-per-batch", str(most), checkpoint="c")
     marks = [m for m in messages if b'"t":3' in (m.key or b"")]
     send(kafka, source, [*messages, *messages])
     send(kafka, source, [replace(m, partition=1) for m in marks])
     assert main(argv) == 0
     found = [json.loads(line) for path in sorted(Path("out").iterdir()) for line in path.read_text().splitlines()]
     rows = [line for line in found if line["kind"] == "row"]
-    once = [m for m in messages if (m.value or b"")[8:9] == b"{" and b'"t":1' in (m.key or b"")]
-    del once
     assert [r["commit_ts"] for r in rows] == sorted(r["commit_ts"] for r in rows)
     assert len({(r["commit_ts"], r["op"], json.dumps(r["before"]), json.dumps(r["after"])) for r in rows}) == len(rows)
     assert f"skipped duplicate {len(rows)}" in capsys.readouterr().err
@@ -131,44 +131,28 @@ def test_duplicates_and_watermarks_across_micro_batches(kafka: Kafka, capsys: py
     assert main([*argv[: argv.index("--out")], "--out", "elsewhere", *argv[argv.index("--out") + 2 :]]) == 2
 
 
-def test_a_registry_that_goes_away(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
-    """Down at the start: exit 2. Down in mid-stream: waited for, then exit 2, and nothing is skipped."""
-    source = kafka.create_topic()
-    respond, gone = golden_registry(AVRO), threading.Event()
-
-    def failing(method: str, path: str, body: bytes) -> Any:
-        return answer(503, {"message": "away"}) if gone.is_set() and path != "/" else respond(method, path, body)
-
-    send(kafka, source, [m for m in AVRO.messages() if m.topic == "tidb_test_evo"][:4])
-    with serving(failing) as server:
-        words = ["decode", "--format", "avro", "--registry", server.url, "--in", f"kafka:{source}", "--out", "out"]
-        argv = now(*words, "--patience", "1s", checkpoint="c")
-        gone.set()
-        assert main(argv) == 2
-        assert "REGISTRY_UNREACHABLE" in capsys.readouterr().err
-        assert not Path("out").exists()
-        gone.clear()
-        assert main(argv) == 0
-    assert sum(len(p.read_text().splitlines()) for p in Path("out").iterdir()) == 4
-    assert main([*argv, "--registry-wait", "200ms"]) == 2
-
-
-def test_changes_of_a_row_stay_in_one_partition(kafka: Kafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ways", [("in process", "lines"), pytest.param(("held", "tables"), marks=pytest.mark.slow)], ids=" and ".join
+)
+def test_changes_of_a_row_stay_in_one_partition(ways: tuple[str, ...], kafka: Kafka, tmp_path: Path) -> None:
     """Whatever the key of what is written (lines have none, Open's has the commit_ts): in order, also in fewer ones."""
     changes = Changes(partitions=3)
     ddl, source = str(changes.ddl(tmp_path / "ddl.jsonl")), kafka.create_topic(partitions=3)
     send(kafka, source, changes.lot(90))
     read = ["--in", f"kafka:{source}", "--ddl", ddl]
-    lines, held, tables, in_process = (kafka.create_topic(partitions=2) for _ in range(4))
     plain = ["decode", "--format", "open", *read]
-    assert main(now(*plain, "--out", f"kafka:{held}", "--until-resolved", checkpoint="c1")) == 0
     open_ = ["transcode", "--from", "open", "--to", "open", *read, "--time-zone", "UTC"]
-    assert main(now(*open_, "--out", f"kafka:{lines}", checkpoint="c2")) == 0
-    assert main(now(*open_, "--out", "kafka:", "--topic", tables, checkpoint="c3")) == 0
-    assert main([*plain, "--out", f"kafka:{in_process}"]) == 0
-    for topic in (lines, held, tables, in_process):
+    for way in ways:
+        topic = kafka.create_topic(partitions=2)
+        words = {
+            "in process": [*plain, "--out", f"kafka:{topic}"],
+            "lines": now(*open_, "--out", f"kafka:{topic}", checkpoint="c1"),
+            "held": now(*plain, "--out", f"kafka:{topic}", "--until-resolved", checkpoint="c2"),
+            "tables": now(*open_, "--out", "kafka:", "--topic", topic, checkpoint="c3"),
+        }  # fmt: skip
+        assert main(words[way]) == 0, way
         found = received(kafka, topic)
-        if topic in (lines, tables):
+        if way in ("lines", "tables"):
             decoder = Side("open", FileSchemas([]), Options.of({})).decoder()
             events = [(m.partition, plain_event(e, m)) for m in found for e in decoder.decode(m)]
         else:

@@ -91,6 +91,7 @@ def test_a_batch_in_spark(kafka: Kafka, package: Path, tmp_path: Path) -> None:
     assert dead == [POISON.value] * PARTITIONS
 
 
+@pytest.mark.slow  # test_outages kills a worker of a local stream
 @pytest.mark.timeout(1500)
 def test_a_stream(kafka: Kafka, package: Path, tmp_path: Path) -> None:
     """An executor is killed under its first micro-batch, a worker under its second."""

@@ -32,8 +32,14 @@ NEW = Column("state", BY_NAME["varchar"], has_default=True, default="new")
 WIDE = Column("big", BY_NAME["bigint"], unsigned=True)
 
 
-@pytest.mark.parametrize("missing", ["null", "default"])
-@pytest.mark.parametrize("last", [(NEW,), (NEW, WIDE)], ids=["as-read", "built-anew"])
+@pytest.mark.parametrize(
+    ("last", "missing"),
+    [
+        pytest.param((NEW,), "null", id="as-read-null"), pytest.param((NEW, WIDE), "default", id="built-anew-default"),
+        pytest.param((NEW,), "default", id="as-read-default", marks=pytest.mark.slow),
+        pytest.param((NEW, WIDE), "null", id="built-anew-null", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_header_gives_the_rows(
     spark: SparkSession, last: tuple[Column, ...], missing: Literal["null", "default"]
 ) -> None:

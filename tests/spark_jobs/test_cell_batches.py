@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,8 +55,9 @@ _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
     ("craft", "avro"),
 ]  # fmt: skip
-if "BRIDGE_SOAK" in os.environ:
-    _PAIRS += [("craft", "debezium"), ("open", "debezium")]
+_MORE_PAIRS = [("craft", "debezium"), ("open", "debezium")]
+STEPS = [6, pytest.param(1, marks=pytest.mark.slow, id="all")]
+"""Every sixth golden case, from the first on; all."""
 _OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}
 
 
@@ -122,17 +122,21 @@ def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
     return golden.side(ddl=True), Side(to, registry, Options.of({**_OPTIONS, "time_zone": golden.zone}))
 
 
-@pytest.mark.parametrize(("read", "write"), _PAIRS, ids=["-".join(p) for p in _PAIRS])
-def test_golden_cases(read: str, write: str) -> None:
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("read", "write"),
+    [pytest.param(*p, id="-".join(p), marks=[pytest.mark.slow] * (p in _MORE_PAIRS)) for p in _PAIRS + _MORE_PAIRS],
+)
+def test_golden_cases(read: str, write: str, step: int) -> None:
     """The kernels themselves. Those that learn from what they read need more than a few messages of a table."""
     assert cell_batches.takes(read, write)
     taken = 0
-    for n, golden in enumerate(cases(read)):
+    for n, golden in enumerate(cases(read)[::step]):
         messages = _mixed(golden)
         if read != "avro":
             messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
         taken += _same(_batch(messages), *_sides(golden, write), "to_{schema}.{table}" if n % 2 else None)
-    assert taken > 100, "the kernels took next to nothing"
+    assert taken > 200 // step, "the kernels took next to nothing"
 
 
 def test_lines_of_a_message_file() -> None:
@@ -205,10 +209,11 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("read", ["avro", "open"])
-def test_around_the_kernels(read: str) -> None:
+def test_around_the_kernels(read: str, step: int) -> None:
     """Whatever a reader and a writer take or leave: here a reader and a writer made of the codecs themselves."""
-    some = cases(read)[::3]
+    some = cases(read)[::step]
     rules = [None, "to_{schema}.{table}"] * len(some)
     taken = sum(_same(_batch(_mixed(g)), *_sides(g, "debezium"), r) for g, r in zip(some, rules, strict=False))
     assert taken > 100
@@ -252,11 +257,12 @@ def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatc
         assert sum(row["error"] is None for rows in first for row in rows) > 100
 
 
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("read", ["craft", "debezium", "open"])
-def test_messages_that_may_be_ddl(read: str) -> None:
+def test_messages_that_may_be_ddl(read: str, step: int) -> None:
     """Of every message that is not told apart as a row's, the DDL in it is found; none is lost."""
     left = all_ = 0
-    for golden in cases(read):
+    for golden in cases(read)[::step]:
         messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
         side = golden.side(ddl=True)
         decoder = side.decoder()

@@ -23,6 +23,7 @@ from spark_jobs.messages import message_line, read_messages
 from spark_jobs.parquet import ParquetWriter
 from tests.spark_jobs.registries import answer, golden_registry, serving
 from tests.support.golden import ROOT, Golden
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -205,29 +206,28 @@ def test_command_options_beat_files(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 # ---- wrong usage
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (["--time-zone", "Mars/Olympus"], "Mars/Olympus"),
-        (["--registry-wait", "soon"], ""),
-        (["--schemas", "no.jsonl"], "no.jsonl"),
-        (["--ddl", "ddl.jsonl"], "--ddl"),
-        (["--ddl", "no.jsonl"], "no.jsonl"),
-        (["--from-options", "bad.json"], "bad.json"),
-        (["--from-options", "list.json"], "object"),
-        (["--from-options", "unknown.json"], "avro_decimal"),
-        (["--from-options", "type.json"], "bool"),
-        (["--from-options", "choice.json"], "precise or string"),
-        (["--in", "no.jsonl"], "no.jsonl"),
-        (["--in", "."], "directory"),
-        (["--in", "kafka:"], "topic"),
-        (["--in", "kafka:T"], "--bootstrap-servers"),
-        (["--out", "no/x.jsonl"], "x.jsonl"),
-        (["--in", "kafka:T", "--kafka-config", "no.conf"], "no.conf"),
-        (["--in", "kafka:T", "--kafka-config", "bad.conf"], "bad.conf:2"),
-    ],
+_WRONG: tuple[tuple[list[str], str], ...] = (
+    (["--time-zone", "Mars/Olympus"], "Mars/Olympus"),
+    (["--registry-wait", "soon"], ""),
+    (["--schemas", "no.jsonl"], "no.jsonl"),
+    (["--ddl", "ddl.jsonl"], "--ddl"),
+    (["--ddl", "no.jsonl"], "no.jsonl"),
+    (["--from-options", "bad.json"], "bad.json"),
+    (["--from-options", "list.json"], "object"),
+    (["--from-options", "unknown.json"], "avro_decimal"),
+    (["--from-options", "type.json"], "bool"),
+    (["--from-options", "choice.json"], "precise or string"),
+    (["--in", "no.jsonl"], "no.jsonl"),
+    (["--in", "."], "directory"),
+    (["--in", "kafka:"], "topic"),
+    (["--in", "kafka:T"], "--bootstrap-servers"),
+    (["--out", "no/x.jsonl"], "x.jsonl"),
+    (["--in", "kafka:T", "--kafka-config", "no.conf"], "no.conf"),
+    (["--in", "kafka:T", "--kafka-config", "bad.conf"], "bad.conf:2"),
 )
-def test_wrong_settings_end_with_2(more: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+
+
+def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in {
         "ddl.jsonl": '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n' * 2,
         "bad.json": "{",
@@ -238,37 +238,44 @@ def test_wrong_settings_end_with_2(more: list[str], told: str, capsys: pytest.Ca
         "bad.conf": "# a comment\nnonsense\n",
     }.items():
         Path(name).write_text(text)
-    argv = _avro(*more)
-    if more[0] == "--registry-wait":
-        argv = [*argv[:5], "--registry", "http://127.0.0.1:1", *more]
-    assert main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert told in err
-    assert err.startswith("error USAGE: ")
-    assert "Traceback" not in err
+
+    def check(row: tuple[list[str], str]) -> None:
+        more, told = row
+        argv = _avro(*more)
+        if more[0] == "--registry-wait":
+            argv = [*argv[:5], "--registry", "http://127.0.0.1:1", *more]
+        assert main(argv) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in err
+        assert err.startswith("error USAGE: ")
+        assert "Traceback" not in err
+
+    check_rows(_WRONG, check)
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [],
-        ["nope"],
-        ["decode"],
-        ["decode", "--format", "nope", "--in", "x"],
-        ["decode", "--format", "avro"],
-        ["decode", "--format", "avro", "--in", "x", "--nope"],
-        ["transcode", "--from", "avro", "--in", "x"],
-        ["decode", "--format", "avro", "--in", "x", "--on-lossy", "never"],
-    ],
+_WRONG_WORDS = (
+    "",
+    "nope",
+    "decode",
+    "decode --format nope --in x",
+    "decode --format avro",
+    "decode --format avro --in x --nope",
+    "transcode --from avro --in x",
+    "decode --format avro --in x --on-lossy never",
 )
-def test_wrong_words_end_with_2_and_a_hint(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(argv)
-    assert caught.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "--help" in err
+
+
+def test_wrong_words_end_with_2_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(words: str) -> None:
+        with pytest.raises(SystemExit) as caught:
+            main(words.split())
+        assert caught.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "--help" in err
+
+    check_rows(_WRONG_WORDS, check)
 
 
 def test_schemas_are_needed_where_the_format_needs_them(capsys: pytest.CaptureFixture[str]) -> None:

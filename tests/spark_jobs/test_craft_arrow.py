@@ -1,6 +1,7 @@
 """Craft's compiled kernels give what the codec in Python gives: goldens, made-up rows, damaged messages.
 
-BRIDGE_FUZZ=N: damaged messages (20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds checks.
+BRIDGE_FUZZ=N: damaged messages (2,000; the slow form 20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds
+checks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,9 +38,11 @@ from tests.schemas.rows import Tables, change, column, table
 from tests.support.arrow import check_rows
 from tests.support.fuzz import mutate
 from tests.support.golden import ROOT, Golden, Registry, cases
+from tests.support.table import check_rows as check_each
 
 pa: Any = pyarrow
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
+MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
+MANY = max(MUTATIONS, 20_000)
 pytestmark = pytest.mark.skipif(not jit.COMPILED, reason="numba is not installed")
 
 
@@ -78,11 +82,14 @@ def versions(golden: Golden) -> Iterator[tuple[Table, int, int]]:
 
 
 # ---- reading
-@pytest.mark.parametrize("golden", cases("craft"), ids=str)
-def test_golden_messages(golden: Golden) -> None:
-    messages = [m.value or b"" for m in golden.messages()]
-    for of, low, high in versions(golden):
-        check(of, messages, low, high)
+@pytest.mark.slow  # by every version of every table; by the newest, test_same_as_codec has all cases
+def test_golden_messages() -> None:
+    def each(golden: Golden) -> None:
+        messages = [m.value or b"" for m in golden.messages()]
+        for of, low, high in versions(golden):
+            check(of, messages, low, high)
+
+    check_each(cases("craft"), each)
 
 
 def test_most_golden_messages_are_taken() -> None:
@@ -242,9 +249,26 @@ ROW = st.fixed_dictionaries({c.name: st.none() | strategy for c, strategy in COL
 SPAN = table(*(c for c, _ in COLUMNS))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, max_size=6), st.integers(1, 4))
+_SOME: dict[str, Any] = {
+    "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
+}  # fmt: skip
+_ANY = given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, max_size=6), st.integers(1, 4))
+
+
+@settings(max_examples=15, **_SOME)
+@_ANY
 def test_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+    _any_values(rows, batch)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, **_SOME)
+@_ANY
+def test_more_of_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+    _any_values(rows, batch)
+
+
+def _any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
     events = [
         change(SPAN, None if op == "d" else after, None if op == "c" else before, op) for op, after, before in rows
     ]
@@ -276,41 +300,42 @@ def test_floats(number: float, exact: bool) -> None:
     assert taken == (value == message.value and not subnormal)
 
 
-@pytest.mark.parametrize(
-    ("of", "value"),
-    [
-        (column("v", "tinyint"), 128),
-        (column("v", "mediumint", unsigned=True), 1 << 24),
-        (column("v", "int", unsigned=True), -1),
-        (column("v", "year"), 1900),
-        (column("v", "double"), float("inf")),
-        (column("v", "decimal", length=5, scale=2), __import__("decimal").Decimal("999.99")),
-        (column("v", "bit", length=3), b"\x08"),
-        (column("v", "bit", length=64), b"\x01" + bytes(8)),
-        (column("v", "enum", elements=("a",)), "b"),
-        (column("v", "set", elements=("a",)), "a,b"),
-        (column("v", "date"), "2026/01/01"),
-        (column("v", "date"), "2026-01-011"),
-        (column("v", "datetime"), "2026-01-01 00:00"),
-        (column("v", "datetime"), "2026-01-01 00:00:00."),
-        (column("v", "time"), "1:00:00"),
-        (column("v", "time"), "1000:00:00"),
-        (column("v", "decimal"), "1e5"),
-        (column("v", "decimal", length=65, scale=2), "1.234"),
-    ],
-)
-def test_values_that_do_not_fit_are_refused_by_column(of: Column, value: Any) -> None:
-    whole = table(of)
-    schema = batch_schema(whole.columns)
-    row = {"message": 0, "op": "c", "commit_ts": 1, "partition": -1, "key_only": False, "before": None}
-    fine = value == __import__("decimal").Decimal("999.99")
-    batch = pa.RecordBatch.from_pylist([{**row, "after": {"id": 1, "v": value}}], schema=schema)
-    if fine:
-        assert len(ArrowEncoder(whole, Options()).encode(batch)[0]) == 1
-        return
-    with pytest.raises(WireError) as caught:
-        ArrowEncoder(whole, Options()).encode(batch)
-    assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
+_UNFIT: list[tuple[Column, Any]] = [
+    (column("v", "tinyint"), 128),
+    (column("v", "mediumint", unsigned=True), 1 << 24),
+    (column("v", "int", unsigned=True), -1),
+    (column("v", "year"), 1900),
+    (column("v", "double"), float("inf")),
+    (column("v", "bit", length=3), b"\x08"),
+    (column("v", "bit", length=64), b"\x01" + bytes(8)),
+    (column("v", "enum", elements=("a",)), "b"),
+    (column("v", "set", elements=("a",)), "a,b"),
+    (column("v", "date"), "2026/01/01"),
+    (column("v", "date"), "2026-01-011"),
+    (column("v", "datetime"), "2026-01-01 00:00"),
+    (column("v", "datetime"), "2026-01-01 00:00:00."),
+    (column("v", "time"), "1:00:00"),
+    (column("v", "time"), "1000:00:00"),
+    (column("v", "decimal"), "1e5"),
+    (column("v", "decimal", length=65, scale=2), "1.234"),
+]
+
+
+def test_values_that_do_not_fit_are_refused_by_column() -> None:
+    def encode(of: Column, value: Any) -> Any:
+        whole = table(of)
+        row = {"message": 0, "op": "c", "commit_ts": 1, "partition": -1, "key_only": False, "before": None}
+        row |= {"after": {"id": 1, "v": value}}
+        batch = pa.RecordBatch.from_pylist([row], schema=batch_schema(whole.columns))
+        return ArrowEncoder(whole, Options()).encode(batch)[0]
+
+    def check_refused(unfit: tuple[Column, Any]) -> None:
+        with pytest.raises(WireError) as caught:
+            encode(*unfit)
+        assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
+
+    check_each(_UNFIT, check_refused, lambda unfit: f"{unfit[0].type.name} {unfit[1]!r}")
+    assert len(encode(column("v", "decimal", length=5, scale=2), Decimal("999.99"))) == 1
 
 
 def test_elements_that_are_not_known_are_refused() -> None:
@@ -365,8 +390,9 @@ def _sample(rng: random.Random) -> dict[str, Any]:
     return row
 
 
-def test_damaged_messages() -> None:
-    assert fuzz(MUTATIONS) > MUTATIONS // 100  # some damage can't be seen: a changed digit is a digit
+@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(MANY, marks=pytest.mark.slow, id="many")])
+def test_damaged_messages(mutations: int) -> None:
+    assert fuzz(mutations) > mutations // 100  # some damage can't be seen: a changed digit is a digit
 
 
 @pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
@@ -378,8 +404,11 @@ def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
     assert int(done.stdout) > 0
 
 
-@pytest.mark.parametrize("number", [(1 << 31) - 1, 1 << 62, (1 << 64) - 1])
-def test_counts_that_lie_cost_no_memory(number: int) -> None:
+def test_counts_that_lie_cost_no_memory() -> None:
+    check_each([(1 << 31) - 1, 1 << 62, (1 << 64) - 1], _counts_that_lie)
+
+
+def _counts_that_lie(number: int) -> None:
     from schemas.wire.craft import primitives as p
 
     of = table(column("v", "int"))

@@ -55,9 +55,9 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
     frame = session.createDataFrame(rows, "key binary, value binary, topic string")
     want = decode(frame, format="avro", schemas=AVRO.schemas, time_zone=ZONE)
     bad = {"kind": "error", "code": "BAD_LINE"}
-    got = _rows(reader.load(str(Path("in").absolute())))
-    assert [r for r in got if not (r["error"] and r["error"]["code"] == bad["code"])] == _rows(want)
-    assert len(got) == want.count() + 1
+    got, wanted = _rows(reader.load(str(Path("in").absolute()))), _rows(want)
+    assert [r for r in got if not (r["error"] and r["error"]["code"] == bad["code"])] == wanted
+    assert len(got) == len(wanted) + 1
     typed = reader.options(table="test.evo", types="typed", missing="default").load(str(Path("in/a.jsonl").absolute()))
     same = decode(frame, format="avro", schemas=AVRO.schemas, time_zone=ZONE, table="test.evo", missing="default")
     assert typed.schema["after"].json() == same.schema["after"].json()

@@ -26,26 +26,24 @@ def _column(text: str) -> Column:
     return step.after.by_name["c"]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("decimal(65,30) DEFAULT 1.5", "1." + "5".ljust(30, "0")), ("decimal(40,3) DEFAULT 0", "0.000"),
-        ("decimal(10,2) DEFAULT -1", "-1.00"), ("bit(9) DEFAULT b'101'", b"\0\5"), ("bit(3) DEFAULT b'101'", b"\5"),
-        ("year NOT NULL", "0"), ("year DEFAULT '0000'", "0"), ("year DEFAULT 2024", "2024"), ("int DEFAULT 7", "7"),
-    ],
-)  # fmt: skip
-def test_a_default_is_what_a_row_has_that_says_the_same(text: str, value: str | bytes) -> None:
-    column = _column(text)
-    assert default_of(column, "UTC") == value
-    assert filled(column) == (True, value)
+_VALUES: list[tuple[str, str | bytes]] = [
+    ("decimal(65,30) DEFAULT 1.5", "1." + "5".ljust(30, "0")), ("decimal(40,3) DEFAULT 0", "0.000"),
+    ("decimal(10,2) DEFAULT -1", "-1.00"), ("bit(9) DEFAULT b'101'", b"\0\5"), ("bit(3) DEFAULT b'101'", b"\5"),
+    ("year NOT NULL", "0"), ("year DEFAULT '0000'", "0"), ("year DEFAULT 2024", "2024"), ("int DEFAULT 7", "7"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "default"), [("year NOT NULL", 0), ("year DEFAULT '0000'", 0), ("year DEFAULT 1999", 1999)]
-)
-def test_years_in_avro_schemas(text: str, default: int) -> None:
-    schema = json.loads(avro.value_schema(Table(TableId("d", "t"), (_column(text),)), Options()))
-    assert schema["fields"][0]["default"] == default
+def test_a_default_is_what_a_row_has_that_says_the_same() -> None:
+    for text, value in _VALUES:
+        column = _column(text)
+        assert default_of(column, "UTC") == value, text
+        assert filled(column) == (True, value), text
+
+
+def test_years_in_avro_schemas() -> None:
+    for text, default in (("year NOT NULL", 0), ("year DEFAULT '0000'", 0), ("year DEFAULT 1999", 1999)):
+        schema = json.loads(avro.value_schema(Table(TableId("d", "t"), (_column(text),)), Options()))
+        assert schema["fields"][0]["default"] == default, text
 
 
 @pytest.mark.parametrize("to", ["craft", "debezium", "debezium-mysql", "open", "open-tiflow"])

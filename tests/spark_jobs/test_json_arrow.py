@@ -23,17 +23,22 @@ from tests.schemas.rows import change, column, table
 from tests.spark_jobs.test_craft_arrow import COLUMNS, versions, wide_rows
 from tests.support.golden import ROOT, Golden, cases
 from tests.support.json_batches import FORMATS, SETTINGS, SPAN, check, wide
+from tests.support.table import check_rows
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not kernels.COMPILED, reason="numba is not installed")
 
 
 # ---- goldens
-@pytest.mark.parametrize("golden", [g for f in FORMATS for g in cases(f)], ids=str)
-def test_golden_messages(golden: Golden) -> None:
-    messages = golden.messages()
-    for of, low, high in versions(golden):
-        check(golden.format, of, messages, low, high)
+@pytest.mark.slow  # by every version of every table; by the newest, test_same_as_codec has all cases
+@pytest.mark.parametrize("format_", FORMATS)
+def test_golden_messages(format_: str) -> None:
+    def each(golden: Golden) -> None:
+        messages = golden.messages()
+        for of, low, high in versions(golden):
+            check(golden.format, of, messages, low, high)
+
+    check_rows(cases(format_), each)
 
 
 def test_most_golden_messages_are_taken() -> None:
@@ -88,9 +93,28 @@ MORE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(st.tuples(st.sampled_from("cud"), ROW, MORE, ROW, MORE), min_size=1, max_size=6), st.integers(0, 2))
+_SOME: dict[str, Any] = {
+    "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
+}  # fmt: skip
+_ANY = given(
+    st.lists(st.tuples(st.sampled_from("cud"), ROW, MORE, ROW, MORE), min_size=1, max_size=6), st.integers(0, 2)
+)
+
+
+@settings(max_examples=10, **_SOME)
+@_ANY
 def test_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
+    _any_values(rows, which)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, **_SOME)
+@_ANY
+def test_more_of_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
+    _any_values(rows, which)
+
+
+def _any_values(rows: list[tuple[Any, ...]], which: int) -> None:
     for format_ in FORMATS:
         options = {"on_lossy": "flag", **SETTINGS[format_][which % len(SETTINGS[format_])]}
         events = [

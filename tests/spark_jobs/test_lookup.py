@@ -21,16 +21,20 @@ from spark_jobs.lookup import FileSchemas, HttpSchemas, Registered
 from spark_jobs.views import newest_table
 from tests.spark_jobs.registries import Answer, answer, golden_registry, serving
 from tests.support.golden import Golden, cases
+from tests.support.table import check_rows
 
 GOLDEN = Golden("avro", "evolution.ext1")
 RECORD = '{"type":"record","name":"t","namespace":"default.d","fields":[]}'
 
 
 # ---- files
-@pytest.mark.parametrize("golden", [g for g in cases("avro") if g.meta["registered_schemas"]], ids=str)
-def test_meta_and_its_lines_say_the_same(golden: Golden, tmp_path: Path) -> None:
-    whole = golden.schemas
+def test_meta_and_its_lines_say_the_same(tmp_path: Path) -> None:
     lines = tmp_path / "schemas.jsonl"
+    check_rows([g for g in cases("avro") if g.meta["registered_schemas"]], lambda g: _same_schemas(g, lines))
+
+
+def _same_schemas(golden: Golden, lines: Path) -> None:
+    whole = golden.schemas
     lines.write_text("\n".join(json.dumps(row) for row in golden.meta["registered_schemas"]) + "\n\n")
     parts = FileSchemas.read(lines)
     assert list(whole.all()) == list(parts.all()) != []
@@ -61,24 +65,22 @@ def test_a_schema_that_is_not_in_the_file() -> None:
     assert found.id_of("other", " " + RECORD) == 1
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "x",
-        "[]",
-        "1",
-        '{"subject":"s"}',
-        '{"registered_schemas":5}',
-        '{"subject":"s","version":1,"id":1,"schema":{}}',
-        "\xff",
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+_OTHER_FILES = (
+    "x", "[]", "1", '{"subject":"s"}', '{"registered_schemas":5}', '{"subject":"s","version":1,"id":1,"schema":{}}',
+    "\xff",
+)  # fmt: skip
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(SetupError, match=r"--schemas .*s\.jsonl") as caught:
-        FileSchemas.read(path)
-    assert caught.value.code == "USAGE"
+
+    def check(content: str) -> None:
+        path.write_bytes(content.encode("latin-1"))
+        with pytest.raises(SetupError, match=r"--schemas .*s\.jsonl") as caught:
+            FileSchemas.read(path)
+        assert caught.value.code == "USAGE"
+
+    check_rows(_OTHER_FILES, check)
 
 
 def test_an_empty_file_is_no_schemas(tmp_path: Path) -> None:
@@ -173,8 +175,11 @@ def test_schema_of_another_kind() -> None:
         HttpSchemas(server.url).by_id(1, "value")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 405, 409])
-def test_refusals_are_told_at_once(status: int) -> None:
+def test_refusals_are_told_at_once() -> None:
+    check_rows([400, 401, 403, 405, 409], _told_at_once)
+
+
+def _told_at_once(status: int) -> None:
     with serving(lambda *_: answer(status, {"error_code": status, "message": "because"})) as server:
         registry = HttpSchemas(server.url, wait=60)
         with pytest.raises(SetupError, match=f"HTTP {status}: because") as caught:
@@ -183,8 +188,11 @@ def test_refusals_are_told_at_once(status: int) -> None:
         assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_passing_trouble_is_tried_again(status: int) -> None:
+def test_passing_trouble_is_tried_again() -> None:
+    check_rows([408, 429, 500, 502, 503, 504], _tried_again)
+
+
+def _tried_again(status: int) -> None:
     answers = [answer(status, b"later"), answer(status, b"later"), answer(200, {"schema": RECORD})]
     with serving(lambda *_: answers.pop(0)) as server:
         assert HttpSchemas(server.url, wait=60).by_id(1, "value") == RECORD
@@ -217,13 +225,14 @@ def test_redirects_are_followed_for_reading() -> None:
         assert HttpSchemas(server.url).by_id(entry.id, "value") == entry.schema
 
 
-@pytest.mark.parametrize(
-    "url", ["", "localhost:8081", "ftp://h", "http://", "http:///x", "file:///etc/passwd", "kafka:T"]
-)
-def test_what_is_no_registry(url: str) -> None:
-    with pytest.raises(SetupError) as caught:
-        HttpSchemas(url)
-    assert caught.value.code == "USAGE"
+def test_what_is_no_registry() -> None:
+    def check(url: str) -> None:
+        with pytest.raises(SetupError) as caught:
+            HttpSchemas(url)
+        assert caught.value.code == "USAGE"
+
+    urls = ["", "localhost:8081", "ftp://h", "http://", "http:///x", "file:///etc/passwd", "kafka:T"]
+    check_rows(urls, check, repr)
 
 
 def test_credentials_come_from_the_url_and_stay_out_of_messages() -> None:

@@ -49,6 +49,10 @@ def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
     return [row.asDict() for row in found]
 
 
+ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
+"""Both make the same table. By default delta-spark makes that of the next test and one of test_merge_history."""
+
+
 def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSession) -> None:
     """ADD with and without default, MODIFY to a wider type, DROP, RENAME COLUMN and RENAME TABLE, a delete."""
     messages = numbered(AVRO)[:-1]  # the last one comes after TRUNCATE
@@ -66,7 +70,8 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
     assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
 
 
-def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
+@ENGINES
+def test_names_that_stand_for_other_columns(spark: SparkSession, engine: str) -> None:
     """Two columns swap names in a table that is there; a name comes again for another column; a version is all key.
 
     First, a driver was killed before it had made the table; last, DDL comes without a change.
@@ -86,7 +91,8 @@ def test_names_that_stand_for_other_columns(spark: SparkSession) -> None:
     ]  # fmt: skip
     lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    argv = ["merge", "--format", "open", "--table", "d.t", "--out", "delta:t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
     wanted = [
         (45, 2, [{"id": 1, "a": None, "b": "x"}, {"id": 2, "a": "q", "b": "p"}]),
         (99, 4, [{"id": 1, "a": 5}, {"id": 2, "a": 5}, {"id": 3, "a": 5}, {"id": 4, "a": 7}]),
@@ -109,7 +115,10 @@ def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.Ca
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
 
 
-def test_a_key_of_which_the_old_row_has_what_changed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_a_key_of_which_the_old_row_has_what_changed(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
     """only-output-updated-columns: what the old row lacks is as it was. A new row without a key column is nobody's."""
     columns = "a int, b int, v varchar(9), primary key (a, b)"
     Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({columns})"}))
@@ -125,7 +134,7 @@ def test_a_key_of_which_the_old_row_has_what_changed(spark: SparkSession, capsys
     Path("options").write_text('{"only_output_updated_columns": true}')
     argv = ["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl", "--to-options", "options"]
     assert main(argv) == 0
-    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--engine", engine]
     assert main([*argv, "--in", "m", "--out", "delta:t"]) == 0
     have = spark.read.format("delta").load(str(Path("t").absolute())).orderBy("a").collect()
     assert [(r.a, r.b, r.v) for r in have] == [(1, 2, "y"), (2, 1, "x"), (3, 3, "zz")]
@@ -202,7 +211,8 @@ def test_ddl_files(tmp_path: Path) -> None:
             statements_of(path)
 
 
-def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """A text that is a number by the time of the ALTER, FLOAT to DOUBLE, the first DATETIME of a typed table."""
     texts = [
         (1, "CREATE TABLE t (id int primary key, v varchar(9), f float, ts timestamp NULL)"),
@@ -220,7 +230,8 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
-    argv = ["merge", "--format", "open", "--table", "d.t", "--types", "typed", "--time-zone", "UTC", "--out", "delta:t"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--types", "typed", "--time-zone", "UTC", "--engine", engine,
+            "--out", "delta:t"]  # fmt: skip
     assert main([*argv, "--ddl", "ddl", "--in", written(found("m")[:1], "first.jsonl")]) == 2
     assert "column v: its value in the change at commit_ts 10" in capsys.readouterr().err
     older = "".join(Path("ddl").read_text().splitlines(keepends=True)[:1])

@@ -28,25 +28,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ("--engine", "deltalake")
-SOAK = "BRIDGE_SOAK" in os.environ
 SAME = (
-    test_merge.test_names_that_stand_for_other_columns,
-    *(
-        (
-            test_merge.test_columns_follow_the_history_and_the_newest_change_wins,
-            test_merge.test_types_that_change,
-            test_merge.test_a_key_of_which_the_old_row_has_what_changed,
-            test_merge_history.test_rows_get_the_values_of_their_columns_new_types,
-            test_merge_history.test_deleted_keys_follow_the_key,
-            test_merge_history.test_another_key_after_deletes,
-            test_merge_history.test_names_in_other_letters,
-            test_merge_history.test_a_table_that_is_dropped_and_brought_back,
-        )
-        if SOAK
-        else ()
-    ),
+    test_merge.test_columns_follow_the_history_and_the_newest_change_wins,
+    test_merge_history.test_rows_get_the_values_of_their_columns_new_types,
+    test_merge_history.test_names_in_other_letters,
+    test_merge_history.test_a_table_that_is_dropped_and_brought_back,
 )
-"""Tests of merge by delta-spark."""
+"""Tests of merge that delta-spark alone runs in steps: here by deltalake. The others have the engine as a parameter."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +42,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", SAME, ids=lambda test: test.__name__.removeprefix("test_"))
 def test_as_by_delta_spark(
     test: Callable[..., None], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +54,8 @@ def test_as_by_delta_spark(
         return main([*argv, *ENGINE] if argv[0] == "merge" else [*argv])  # the last --engine wins
 
     monkeypatch.setattr(sys.modules[test.__module__], "main", by_deltalake)
-    test(**{name: request.getfixturevalue(name) for name in inspect.signature(test).parameters})
+    names = inspect.signature(test).parameters
+    test(**{name: "stepwise" if name == "how" else request.getfixturevalue(name) for name in names})
     assert "merge" in merged
     logs = list(Path().rglob("_delta_log/*.json"))
     assert logs
@@ -120,17 +110,15 @@ def test_who_made_the_table_and_who_goes_on(spark: SparkSession, capsys: pytest.
     assert "--engine delta-spark" in told
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
+def test_what_only_delta_spark_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = (
         (("--out", "delta:s3a://lake/t"), "folders"),
         (("--out", "delta:a%20b"), "takes no folder with %"),
         (("--dead-letter", "delta:dead"), "only delta-spark writes there"),
-    ],
-)
-def test_what_only_delta_spark_can_do(more: tuple[str, str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _merge("t", [{"after": {"the id": "1", "v": "a", "w": None}}], [TABLE], *ENGINE, *more) == 2
-    assert why in capsys.readouterr().err
+    )
+    for more, why in wrong:
+        assert _merge("t", [{"after": {"the id": "1", "v": "a", "w": None}}], [TABLE], *ENGINE, *more) == 2, why
+        assert why in capsys.readouterr().err
 
 
 def test_what_writes_where_deltas_jars_are_missing(
@@ -162,7 +150,7 @@ def test_what_writes_where_deltas_jars_are_missing(
             lake.session(None, True, by=by)
 
 
-@pytest.mark.skipif(not SOAK, reason="a cold Spark for half a minute: make soak has it")
+@pytest.mark.slow
 def test_no_jars_of_deltas(tmp_path: Path) -> None:
     """Spark's own jars are there and Delta's can't be fetched: deltalake writes, and the job says so."""
     argv, own = _job("t", [{"after": {"the id": "1", "v": "a", "w": None}}], [TABLE]), tmp_path / "own"

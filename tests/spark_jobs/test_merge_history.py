@@ -5,7 +5,6 @@ the same error: the rows that TiDB shows, or none.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +20,8 @@ from spark_jobs.cli import main
 from spark_jobs.history import steps_of
 from spark_jobs.history_names import table_names
 from tests.spark_jobs.test_encode import found, row, written
+from tests.spark_jobs.test_merge import ENGINES
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,20 +77,24 @@ def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
     return sorted((r.asDict() for r in frame.collect()), key=repr)
 
 
-def both(ddl: Ddl, changes: Changes, split: int, check: Callable[[str, int], None], table: str = "d.t") -> None:
-    """In one run, by deltalake, which takes less time; and in two, in which delta-spark changes the table.
+def both(default: str) -> pytest.MarkDecorator:
+    """A test with the parameter `how`: in one run, by deltalake, and in two, in which delta-spark changes the table.
 
-    That deltalake does the same in two, test_merge_deltalake holds of some.
+    The one that is not the default is slow. That deltalake does the same in two, test_merge_deltalake holds of some.
     """
-    runs: tuple[tuple[str, tuple[int, ...], str], ...] = (
-        ("fresh", (), "deltalake"),
-        ("stepwise", (split,), "delta-spark"),
-    )
-    for place, splits, engine in runs:
-        check(place, merge(ddl, changes, place, splits, table, engine))
+    names = ("fresh", "stepwise")
+    return pytest.mark.parametrize("how", [pytest.param(n, marks=[pytest.mark.slow] * (n != default)) for n in names])
 
 
-def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession) -> None:
+def run(how: str, ddl: Ddl, changes: Changes, split: int, table: str = "d.t") -> int:
+    """The exit code of one of `both`; the table's place has its name."""
+    if how == "fresh":
+        return merge(ddl, changes, how, (), table, "deltalake")
+    return merge(ddl, changes, how, (split,), table)
+
+
+@both(default="stepwise")
+def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how: str) -> None:
     """What TiDB makes of them; a name in other letters is the same column."""
     kinds = {
         "Name": "varchar(9)", "dt": "datetime", "dc": "decimal(10,2)", "n": "decimal(10,2)", "x": "double",
@@ -121,34 +126,33 @@ def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession) -> 
          "num": 8, "day": "2024-01-01 12:00:00", "bits": b"\x0f\xff", "e": "c", "w": "0.125", "r": Decimal("1.5"),
          "tm": "-00:00:01"},
     ]  # fmt: skip
-
-    def check(place: str, code: int) -> None:
-        assert (place, code, rows(spark, place)) == (place, 0, expected)
-
-    both(ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30, check)
+    assert run(how, ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30) == 0
+    assert rows(spark, how) == expected
 
 
-def test_values_of_which_nobody_knows_what_tidb_made_stop_the_job(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """But not where a later change has the row."""
-    ddl = [(1, "CREATE TABLE t (id int primary key, v double)"), (40, "ALTER TABLE t MODIFY v decimal(5,1)")]
-    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}]
+_UNSURE = [(1, "CREATE TABLE t (id int primary key, v double)"), (40, "ALTER TABLE t MODIFY v decimal(5,1)")]
+_FIRST: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}]
 
-    def check(_place: str, code: int) -> None:
-        assert code == 2
-        err = capsys.readouterr().err
-        assert "STOPPED" in err
-        assert "column v" in err
-        assert "nobody can tell what TiDB" in err
 
-    both(ddl, changes, 30, check)
+@both(default="fresh")
+@pytest.mark.usefixtures("spark")
+def test_values_of_which_nobody_knows_what_tidb_made_stop_the_job(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(how, _UNSURE, _FIRST, 30) == 2
+    err = capsys.readouterr().err
+    assert "STOPPED" in err
+    assert "column v" in err
+    assert "nobody can tell what TiDB" in err
+
+
+@ENGINES
+def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: SparkSession, engine: str) -> None:
     gone = {"commit_ts": 50, "op": "d", "before": {"id": "1", "v": None}, "after": None}
-    assert merge(ddl, [*changes, gone], "later", ()) == 0
+    assert merge(_UNSURE, [*_FIRST, gone], "later", (), engine=engine) == 0
     assert rows(spark, "later") == []
 
 
-def test_deleted_keys_follow_the_key(spark: SparkSession) -> None:
+@ENGINES
+def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
     """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
     ddl = [
         (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
@@ -161,33 +165,52 @@ def test_deleted_keys_follow_the_key(spark: SparkSession) -> None:
         {"commit_ts": 20, "op": "d", "before": old[0], "after": None, "key": ["a", "b"]},
         {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "c"]},
     ]  # fmt: skip
-    assert merge(ddl, changes, "t", (30,)) == 0
+    assert merge(ddl, changes, "t", (30,), engine=engine) == 0
     assert rows(spark, "t") == []
     late = found("m")[:1]
-    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
     assert main([*argv, "--in", written(late, "late.jsonl")]) == 0
     assert rows(spark, "t") == []
 
 
-def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table made anew forgets them. Where only the key is another, a row that comes late stops the job."""
-    first = [
-        {"commit_ts": 10, "after": {"id": "1", "v": "1"}},
-        {"commit_ts": 20, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
-    ]
-    create = (1, "CREATE TABLE t (id int not null, v int not null, primary key (id) nonclustered)")
-    anew = [create, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
-    assert merge(anew, [*first, {"commit_ts": 50, "after": {"id": "x"}}], "anew", (30,)) == 0
+_KEYED = (1, "CREATE TABLE t (id int not null, v int not null, primary key (id) nonclustered)")
+_DELETED: Changes = [
+    {"commit_ts": 10, "after": {"id": "1", "v": "1"}},
+    {"commit_ts": 20, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
+]
+
+
+@ENGINES
+def test_a_table_made_anew_forgets_deletes(spark: SparkSession, engine: str) -> None:
+    anew = [_KEYED, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
+    assert merge(anew, [*_DELETED, {"commit_ts": 50, "after": {"id": "x"}}], "anew", (30,), engine=engine) == 0
     assert rows(spark, "anew") == [{"id": "x"}]
-    other = [create, (40, "ALTER TABLE t DROP PRIMARY KEY"), (41, "ALTER TABLE t ADD PRIMARY KEY (v)")]
-    assert merge(other, [*first, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}], "t", (30,)) == 0
+
+
+@ENGINES
+def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    """Where only the key is another, a row that comes late stops the job."""
+    other = [_KEYED, (40, "ALTER TABLE t DROP PRIMARY KEY"), (41, "ALTER TABLE t ADD PRIMARY KEY (v)")]
+    assert (
+        merge(
+            other,
+            [*_DELETED, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}],
+            "t",
+            (30,),
+            engine=engine,
+        )
+        == 0
+    )
     assert rows(spark, "t") == [{"id": 7, "v": 8}]
-    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
     assert main([*argv, "--in", written(found("m")[:1], "late.jsonl")]) == 2
     assert "comes late, and the table has another key since" in capsys.readouterr().err
 
 
-def test_names_in_other_letters(spark: SparkSession) -> None:
+@both(default="fresh")
+def test_names_in_other_letters(spark: SparkSession, how: str) -> None:
     """TiDB takes databases, tables and columns in any letters; so does --table. A column shows its first default."""
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v int)"), (20, "TRUNCATE TABLE D.T"), (40, "RENAME TABLE T TO U"),
@@ -198,29 +221,27 @@ def test_names_in_other_letters(spark: SparkSession) -> None:
         {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 30, "after": {"id": "2", "v": "2"}},
         {"commit_ts": 50, "table": "U", "after": {"id": "3", "w": "3", "k": "1.5"}},
     ]  # fmt: skip
-
-    expected = [{"id": 2, "w": 2, "k": Decimal("5.0")}, {"id": 3, "w": 3, "k": Decimal("1.5")}]
-
-    def check(place: str, code: int) -> None:
-        assert (place, code, rows(spark, place)) == (place, 0, expected)
-
-    both(ddl, changes, 15, check, table="D.T")
+    assert run(how, ddl, changes, 15, table="D.T") == 0
+    assert rows(spark, how) == [{"id": 2, "w": 2, "k": Decimal("5.0")}, {"id": 3, "w": 3, "k": Decimal("1.5")}]
 
 
-def test_statements_that_do_not_tell_which_rows_went(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
-    create = (1, f"CREATE TABLE t (id int primary key, v int) {parts}")
-    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
-    ddl = [create, (40, "ALTER TABLE t TRUNCATE PARTITION p0")]
+_PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
+_CUT = [(1, f"CREATE TABLE t (id int primary key, v int) {_PARTS}"), (40, "ALTER TABLE t TRUNCATE PARTITION p0")]
+_IN_PART: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
 
-    def check(_place: str, code: int) -> None:
-        assert code == 2
-        assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
 
-    both(ddl, changes, 30, check)
-    later: Changes = [*changes, {"commit_ts": 60, "after": {"id": "2", "v": "2"}}]
-    assert merge([*ddl, (50, "TRUNCATE TABLE t")], later, "later", (30,)) == 0
-    assert rows(spark, "later") == [{"id": 2, "v": 2}]
+@both(default="fresh")
+@pytest.mark.usefixtures("spark")
+def test_statements_that_do_not_tell_which_rows_went(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(how, _CUT, _IN_PART, 30) == 2
+    assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
+
+
+@both(default="fresh")
+def test_such_statements_do_not_matter_before_a_truncate(spark: SparkSession, how: str) -> None:
+    later: Changes = [*_IN_PART, {"commit_ts": 60, "after": {"id": "2", "v": "2"}}]
+    assert run(how, [*_CUT, (50, "TRUNCATE TABLE t")], later, 30) == 0
+    assert rows(spark, how) == [{"id": 2, "v": 2}]
 
 
 def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,7 +257,8 @@ def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: p
     assert rows(spark, "t") == [{"id": 1, "w": None, "v": datetime(2026, 1, 2, 3, 4, 5)}]
 
 
-def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession) -> None:
+@both(default="fresh")
+def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str) -> None:
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v int)"), (20, "DROP TABLE t"), (30, "RECOVER TABLE t"),
         (40, "ALTER TABLE t MODIFY v bigint"),
@@ -244,14 +266,11 @@ def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession) -> None:
     changes: Changes = [
         {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 50, "after": {"id": "2", "v": "2"}},
     ]  # fmt: skip
-
-    def check(place: str, code: int) -> None:
-        assert (place, code, rows(spark, place)) == (place, 0, [{"id": 1, "v": 1}, {"id": 2, "v": 2}])
-
-    both(ddl, changes, 25, check)
+    assert run(how, ddl, changes, 25) == 0
+    assert rows(spark, how) == [{"id": 1, "v": 1}, {"id": 2, "v": 2}]
 
 
-@pytest.mark.parametrize("engine", ["delta-spark", "deltalake"])
+@ENGINES
 def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     """Columns of the same names are other columns, of types that have nothing to do with those before."""
     ddl = [
@@ -265,7 +284,10 @@ def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
 
 
-def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_tables_that_swap_names_are_not_mixed(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
     ddl = [
         (1, "CREATE TABLE t (id int primary key)"), (2, "CREATE TABLE t_new (id int primary key)"),
         (40, "RENAME TABLE t TO t_old, t_new TO t"),
@@ -274,9 +296,9 @@ def test_tables_that_swap_names_are_not_mixed(spark: SparkSession, capsys: pytes
         {"commit_ts": 10, "after": {"id": "1"}}, {"commit_ts": 11, "table": "t_new", "after": {"id": "2"}},
         {"commit_ts": 50, "after": {"id": "3"}},
     ]  # fmt: skip
-    assert merge(ddl, changes, "fresh", ()) == 0
+    assert merge(ddl, changes, "fresh", (), engine=engine) == 0
     assert rows(spark, "fresh") == [{"id": 2}, {"id": 3}]
-    assert merge(ddl, changes, "stepwise", (30,)) == 2
+    assert merge(ddl, changes, "stepwise", (30,), engine=engine) == 2
     assert "has the rows of what was d.t up to commit_ts" in capsys.readouterr().err
 
 
@@ -287,34 +309,37 @@ def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pyte
     assert "has a column _commit_ts of its own" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("query", "unsure"),
-    [
-        ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
-        ("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", "EXCHANGE PARTITION"),
-        ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", "FLASHBACK TO TIMESTAMP"),
-    ],
+_TAKING = (
+    ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
+    ("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", "EXCHANGE PARTITION"),
+    ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", "FLASHBACK TO TIMESTAMP"),
 )  # fmt: skip
-def test_what_takes_rows_away(query: str, unsure: str) -> None:
+
+
+def test_what_takes_rows_away() -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
-    texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
-    steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
-    assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])]
+    for query, unsure in _TAKING:
+        texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
+        steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
+        assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
 
 
-@pytest.mark.parametrize(
-    ("queries", "name", "names"),
-    [
-        (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "t", [(2, "n"), (0, "t")]),
-        (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "o", [(2, "t"), (0, "o")]),
-        (["RENAME TABLE t TO o", "CREATE TABLE t"], "t", [(2, None), (0, "t")]),
-        (["RENAME TABLE t TO o", "CREATE TABLE t"], "o", [(1, "t"), (0, "o")]),
-        (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], "t", [(1, "t"), (2, "o"), (0, "t")]),
-        (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], "T", [(3, "t"), (0, "U")]),
-    ],
-)  # fmt: skip
-def test_which_table_a_name_means(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
+_NAMES: list[tuple[list[str], str, list[tuple[int, str | None]]]] = [
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "t", [(2, "n"), (0, "t")]),
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "o", [(2, "t"), (0, "o")]),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], "t", [(2, None), (0, "t")]),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], "o", [(1, "t"), (0, "o")]),
+    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], "t", [(1, "t"), (2, "o"), (0, "t")]),
+    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], "T", [(3, "t"), (0, "U")]),
+]
+
+
+def test_which_table_a_name_means() -> None:
     """A name that another table got is that table's; rows of the one that had it before are not taken for its."""
+    check_rows(_NAMES, lambda row: _check_name(*row))
+
+
+def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
     key = " (id int primary key)"
     texts = ["CREATE TABLE t", *queries]
     statements = [
@@ -328,18 +353,19 @@ def test_which_table_a_name_means(queries: list[str], name: str, names: list[tup
     assert after.id.table == names[-1][1]
 
 
-def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@ENGINES
+def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """One that was given before and is not now, or came late: columns would go with their values, or be filled."""
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v int)"), (20, "ALTER TABLE t ADD COLUMN a int DEFAULT 7"),
         (30, "ALTER TABLE t RENAME COLUMN v TO w"),
     ]  # fmt: skip
     first: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
-    assert merge(ddl, first, "t", ()) == 0
+    assert merge(ddl, first, "t", (), engine=engine) == 0
     late: Ddl = [*ddl[:2], (25, "ALTER TABLE t ADD COLUMN b int DEFAULT 5"), *ddl[2:]]
     columns = {"id": "2", "a": "1", "b": "1", "w": "1"}
     for given, after, told in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
-        assert merge(given, [{"commit_ts": 40, "after": after}], "t", ()) == 2
+        assert merge(given, [{"commit_ts": 40, "after": after}], "t", (), engine=engine) == 2
         assert told in capsys.readouterr().err
-    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", ()) == 0
+    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", (), engine=engine) == 0
     assert rows(spark, "t") == [{"id": 1, "w": 1}]

@@ -18,7 +18,8 @@ from schemas.errors import SetupError, WireError
 from schemas.event import Message
 from spark_jobs.messages import LineWriter, message_line, parse_line, read_messages
 from spark_jobs.parquet import ParquetWriter
-from tests.support.golden import FORMATS, cases
+from tests.support.golden import FORMATS, Golden, cases
+from tests.support.table import check_rows
 
 HEADERS = (("a", b"\x00\xff"), ("a", None), ("", b""))
 SAMPLES = [
@@ -79,19 +80,24 @@ def test_parquet_timestamps_in_utc(tmp_path: Path) -> None:
     assert list(read_messages(tmp_path / "m.parquet")) == [Message(b"k", None, timestamp=1_767_348_246_678)]
 
 
-@pytest.mark.parametrize("columns", [["key"], ["value"], ["topic"]])
-def test_parquet_needs_key_and_value(tmp_path: Path, columns: list[str]) -> None:
-    pq.write_table(pa.table({c: pa.array([b"x"], pa.binary()) for c in columns}), tmp_path / "m.parquet")
-    with pytest.raises(SetupError, match="no column"):
-        list(read_messages(tmp_path / "m.parquet"))
+def test_parquet_needs_key_and_value(tmp_path: Path) -> None:
+    def check(column: str) -> None:
+        pq.write_table(pa.table({column: pa.array([b"x"], pa.binary())}), tmp_path / "m.parquet")
+        with pytest.raises(SetupError, match="no column"):
+            list(read_messages(tmp_path / "m.parquet"))
+
+    check_rows(["key", "value", "topic"], check)
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"{}\n"])
-def test_what_is_no_parquet(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_parquet(tmp_path: Path) -> None:
     path = tmp_path / "m.parquet"
-    path.write_bytes(content)
-    with pytest.raises(SetupError, match=r"m\.parquet"):
-        list(read_messages(path))
+
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        with pytest.raises(SetupError, match=r"m\.parquet"):
+            list(read_messages(path))
+
+    check_rows([b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"{}\n"], check, repr)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -127,14 +133,17 @@ BAD: list[tuple[bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "reason"), BAD, ids=[repr(line[:30]) for line, _ in BAD])
-def test_bad_lines(line: bytes, reason: str) -> None:
-    with pytest.raises(WireError) as caught:
-        parse_line(line, "m.jsonl:3")
-    assert caught.value.code == "BAD_LINE"
-    assert caught.value.detail.startswith("m.jsonl:3: ")
-    assert reason in caught.value.detail
-    assert len(caught.value.detail) < 400
+def test_bad_lines() -> None:
+    def check(bad: tuple[bytes, str]) -> None:
+        line, reason = bad
+        with pytest.raises(WireError) as caught:
+            parse_line(line, "m.jsonl:3")
+        assert caught.value.code == "BAD_LINE"
+        assert caught.value.detail.startswith("m.jsonl:3: ")
+        assert reason in caught.value.detail
+        assert len(caught.value.detail) < 400
+
+    check_rows(BAD, check, lambda bad: repr(bad[0][:30]))
 
 
 def test_a_file_of_good_and_bad_lines(tmp_path: Path) -> None:
@@ -184,10 +193,11 @@ def test_an_output_that_cannot_be_made(tmp_path: Path, name: str) -> None:
     assert caught.value.code == "USAGE"
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-def test_golden_files_are_message_files(format_: str) -> None:
-    for golden in cases(format_):
+def test_golden_files_are_message_files() -> None:
+    def check(golden: Golden) -> None:
         lines = [json.loads(line) for line in golden.messages_file.read_text().splitlines()]
         assert [(m.topic, message_line(m)["value_b64"]) for m in golden.messages()] == [
             (x["topic"], x["value_b64"]) for x in lines
         ]
+
+    check_rows([g for format_ in FORMATS for g in cases(format_)], check)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import struct
 from collections.abc import Mapping
 from decimal import Decimal
@@ -124,15 +123,13 @@ def _fits(event: Any, table: Table, kind: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- Avro in the JVM
-@pytest.mark.parametrize("exact", [False, True], ids=["header", "exact"])
-def test_avro_plans(spark: SparkSession, exact: bool) -> None:
-    """One query over all cases: each with its own schemas, each table with its own plan.
-
-    Every third case; all with BRIDGE_SOAK.
-    """
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["header", "exact"])
+def test_avro_plans(spark: SparkSession, exact: bool, step: int) -> None:
+    """One query over all cases: each with its own schemas, each table with its own plan. Exact: where numba is not."""
     wanted: dict[tuple[str, str, int], tuple[Result, AvroPlan]] = {}
     unions: list[dict[TableId, DataFrame]] = []  # a table once in each: its metric has its name
-    for golden in list(cases("avro"))[:: 1 if "BRIDGE_SOAK" in os.environ else 3]:
+    for golden in cases("avro")[::step]:
         found = _decoded(golden, golden.side())
         for id_ in _tables(found):
             plan = AvroPlan.of(golden.side(), id_, exact=exact)

@@ -74,6 +74,7 @@ def test_on_the_java_found_here(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_on_bundled_java(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

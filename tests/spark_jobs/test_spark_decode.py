@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +49,7 @@ def _damaged(messages: list[Message]) -> list[Message]:
     return [good[0], *broken, *good[1:]]
 
 
-@pytest.fixture(params=["compiled", "catalyst"])
+@pytest.fixture(params=["compiled", pytest.param("catalyst", marks=pytest.mark.slow)])
 def _exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Avro by the compiled reader, and by Spark's own where there is no numba."""
     if request.param == "catalyst":
@@ -152,18 +155,16 @@ def test_transcode_keeps_what_fails(spark: SparkSession) -> None:
     assert [(r["key"], r["value"]) for r in failed] == [(m.key, m.value) for m in messages[1:-3]]
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "told"),
-    [
+def test_wrong_usage_says_what_to_do(spark: SparkSession) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"format": "nosuch"}, "format 'nosuch' is not known"),
         ({"format": "avro"}, "give registry= or schemas="),
         ({"format": "avro", "schemas": shop.schemas(), "table": "orders"}, "db.table is needed"),
         ({"format": "debezium", "table": "shop.orders"}, "its columns are not known"),
-    ],
-)
-def test_wrong_usage_says_what_to_do(spark: SparkSession, kwargs: dict[str, Any], told: str) -> None:
-    with pytest.raises(SetupError, match=told):
-        decode(_frame(spark, shop.messages()[:1]), **kwargs)
+    ]
+    for kwargs, told in wrong:
+        with pytest.raises(SetupError, match=told):
+            decode(_frame(spark, shop.messages()[:1]), **kwargs)
 
 
 def test_messages_need_key_and_value(spark: SparkSession) -> None:
@@ -172,6 +173,9 @@ def test_messages_need_key_and_value(spark: SparkSession) -> None:
 
 
 # ---- the command line
+_Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
 def _run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "spark_jobs", *words]
     root = str(Path(__file__).parents[2])
@@ -180,7 +184,16 @@ def _run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_spark_by_command_line_equals_in_process(tmp_path: Path) -> None:
+def _in_process(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """As `_run`, in this process and its session."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return subprocess.CompletedProcess(words, main(list(words)), out.getvalue(), err.getvalue())
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("run", [_in_process, pytest.param(_run, marks=pytest.mark.slow)])
+def test_spark_by_command_line_equals_in_process(tmp_path: Path, run: _Run) -> None:
     """Same lines, same dead letters, same counts, same exit code; with lines that are no messages among them."""
     lines = [json.dumps(message_line(m)) for m in _damaged(shop.messages())]
     lines[2:2] = ["", "no json", '{"x": 1}']
@@ -189,7 +202,7 @@ def test_spark_by_command_line_equals_in_process(tmp_path: Path) -> None:
     runs = {}
     for name, more in (("plain", []), ("spark", ["--spark", "--master", "local[2]"])):
         out, dead = f"{name}.jsonl", f"{name}.dead.jsonl"
-        runs[name] = _run(*words, "--out", out, "--dead-letter", dead, *more, folder=tmp_path)
+        runs[name] = run(*words, "--out", out, "--dead-letter", dead, *more, folder=tmp_path)
         assert runs[name].returncode == 1, runs[name].stderr
     assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "spark.jsonl").read_bytes()
     assert (tmp_path / "plain.dead.jsonl").read_bytes() == (tmp_path / "spark.dead.jsonl").read_bytes()

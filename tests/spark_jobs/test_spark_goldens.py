@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -169,7 +168,9 @@ _COMMANDS = {
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("format_", list(_COMMANDS)[:: 1 if "BRIDGE_SOAK" in os.environ else 3])
+@pytest.mark.parametrize(
+    "format_", [f if f in ("craft", "simple") else pytest.param(f, marks=pytest.mark.slow) for f in _COMMANDS]
+)
 def test_the_command_with_spark(format_: str, capfd: pytest.CaptureFixture[str]) -> None:
     golden = Golden(format_, _COMMANDS[format_])
     argv = ["decode", "--format", format_, "--in", str(golden.messages_file), "--schemas", str(golden.meta_file),

@@ -26,6 +26,7 @@ from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table
 from tests.schemas.rows import Pair, change, column, table
 from tests.support.golden import Golden
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,10 @@ def _got(frame: DataFrame) -> list[dict[str, Any]]:
     return sorted(out, key=lambda r: (r["offset"], r["row"]))
 
 
+_DEFAULT = (
+    ("avro in the JVM", "error"), ("avro, exact", "error"), ("open", "flag"), ("debezium-avro", "error"),
+)  # fmt: skip
+"""One of each kind of plan; the others are slow."""
 _CASES: dict[str, tuple[Golden, bool, Any]] = {
     "avro in the JVM": (Golden("avro", "wide.before.ext1"), False, {"check": "header"}),
     "avro, exact": (Golden("avro", "wide.before.ext1"), False, {}),
@@ -93,7 +98,15 @@ _CASES: dict[str, tuple[Golden, bool, Any]] = {
 
 @pytest.mark.parametrize(
     ("name", "on_lossy"),
-    [*((name, "error") for name in _CASES), *((name, "flag") for name in ("avro in the JVM", "open", "debezium-avro"))],
+    [
+        *(pytest.param(*one) for one in _DEFAULT),
+        *(
+            pytest.param(name, on_lossy, marks=pytest.mark.slow)
+            for on_lossy, names in (("error", [*_CASES]), ("flag", ["avro in the JVM", "open", "debezium-avro"]))
+            for name in names
+            if (name, on_lossy) not in _DEFAULT
+        ),
+    ],
 )
 def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on_lossy: Any) -> None:
     golden, ddl, more = _CASES[name]
@@ -141,7 +154,10 @@ def strange(format_: str) -> tuple[Side, list[Message]]:
     return Side(format_, FileSchemas(entries), Options.of({}), _KNOWN), messages
 
 
-@pytest.mark.parametrize("format_", ["avro", "craft", "open", "debezium"])
+@pytest.mark.parametrize(
+    "format_",
+    ["avro", "open", *(pytest.param(f, marks=pytest.mark.slow) for f in ("craft", "debezium"))],
+)  # test_cell_changes has all four, without Spark
 def test_a_column_of_no_definition_is_refused(spark: SparkSession, format_: str) -> None:
     """A definition is given, and the row says otherwise: b is not one of the columns that were dropped then."""
     side, messages = strange(format_)
@@ -235,24 +251,27 @@ def test_types_go_with_a_table(spark: SparkSession) -> None:
         decode(frame, format="avro", schemas=_SCHEMAS, table="d.t", types="other")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "text", "expected"),
-    [
-        ("decimal(38,10)", "decimal(38,10)", "9" * 28 + ".0123456789", "9" * 28 + ".0123456789"),
-        ("decimal(38,0)", "decimal(38,0)", "-" + "9" * 38, "-" + "9" * 38),
-        ("decimal(30,5)", "decimal(30,4)", "1.00001", None),
-        ("float", "double", "0.1", "0.10000000149011612"),
-        ("double", "float", "0.1", "0.1"),
-        ("double", "float", "1e+300", None),
-        ("double", "float", "0.123456789", None),
-        ("bigint", "double", "9007199254740993", None),
-        ("varchar(9)", "int", "1_0", None),
-        ("varchar(9)", "int", "007", "007"),
-        ("varchar(9)", "decimal(5,1)", "1_0", None),
-    ],
-)
-def test_numbers_of_older_versions(old: str, new: str, text: str, expected: str | None) -> None:
+_NUMBERS: list[tuple[str, str, str, str | None]] = [
+    ("decimal(38,10)", "decimal(38,10)", "9" * 28 + ".0123456789", "9" * 28 + ".0123456789"),
+    ("decimal(38,0)", "decimal(38,0)", "-" + "9" * 38, "-" + "9" * 38),
+    ("decimal(30,5)", "decimal(30,4)", "1.00001", None),
+    ("float", "double", "0.1", "0.10000000149011612"),
+    ("double", "float", "0.1", "0.1"),
+    ("double", "float", "1e+300", None),
+    ("double", "float", "0.123456789", None),
+    ("bigint", "double", "9007199254740993", None),
+    ("varchar(9)", "int", "1_0", None),
+    ("varchar(9)", "int", "007", "007"),
+    ("varchar(9)", "decimal(5,1)", "1_0", None),
+]
+
+
+def test_numbers_of_older_versions() -> None:
     """What the newest column holds, and as what; None: the row is an error, not another number."""
+    check_rows(_NUMBERS, lambda row: _check_number(*row))
+
+
+def _check_number(old: str, new: str, text: str, expected: str | None) -> None:
     tables = [
         Definitions(versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", AS_TYPED)], None)).at(
             TableId("d", "t"), None

@@ -1,4 +1,4 @@
-"""The real spark-submit with our zip on a cluster of two workers, each with an executor in a process of its own."""
+"""The real spark-submit with our zip: in one JVM, or with two workers that have executors in processes of their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spark_jobs.jars import jars
 from spark_jobs.java import spark_java_home
 from tests.support.running import Job
 
+TWO_WORKERS = "local-cluster[2,1,1024]"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
@@ -22,14 +23,14 @@ def packaged(folder: Path) -> Path:
     return folder
 
 
-def submitted(words: list[str], folder: Path, package: Path) -> Job:
+def submitted(words: list[str], folder: Path, package: Path, master: str = TWO_WORKERS) -> Job:
     """`spark-submit … bridge.py words`. Neither the driver nor the workers find our packages but in the zip."""
     import pyspark
 
     env = {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     java = os.environ.get("SPARK_SUBMIT_OPTS", "")  # of the executors too (tests/conftest.py)
     submit = [
-        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--jars",
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master, "--jars",
         ",".join(map(str, jars("spark"))), "--conf", "spark.ui.enabled=false", "--conf",
         "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m", "--conf",
         "spark.sql.shuffle.partitions=4", "--conf", f"spark.executor.extraJavaOptions={java}", "--py-files",

@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 def until(condition: Callable[[], T], what: str, seconds: float = 180.0) -> T:
     """What `condition` gives as soon as it is true; AssertionError when it was not in time."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.02
     while not (found := condition()):
         assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.25, 0.2)  # some conditions read a topic: not for nothing while Spark works
     return found
 
 

@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from service.testing import running_service
 from tests.service.support import Client, column, process_service, record
+from tests.support.table import check_rows
 from tests.survival.truth import Told, schema
 
 AT_ONCE = 64
@@ -70,14 +72,15 @@ def test_the_disk_is_full_for_a_while(tmp_path: Path) -> None:
         assert told.statuses[200] == 10
         told.check(client)
         assert client.get("/health/ready").status == 200
-    with process_service(tmp_path) as (_, client):
+    with running_service(f"sqlite:///{tmp_path / 'registry.db'}") as url:
+        client = Client(url)
         told.check(client)
         assert client.get("/subjects/during/versions").status == (200 if refused.status == 200 else 404)
 
 
 def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
-    with process_service(tmp_path) as (_, client):
-        client.level("NONE")
+    with running_service(f"sqlite:///{tmp_path / 'registry.db'}", compatibility="NONE") as url:
+        client = Client(url)
         told = Told()
         with sqlite3.connect(tmp_path / "registry.db", isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -138,9 +141,8 @@ def test_500_slow_clients_do_not_stop_the_others(client: Client, slow: list[sock
     assert all(b"200 OK" in connection.recv(4096) for connection in slow[1::2])
 
 
-@pytest.mark.parametrize("size", [10 * 2**20 - 200, 10 * 2**20 + 1, 60 * 2**20])
-def test_large_bodies(tmp_path: Path, size: int) -> None:
-    with process_service(tmp_path) as (_, client):
+def test_large_bodies(client: Client) -> None:
+    def check(size: int) -> None:
         told = Told()
         body = b'{"schema":"' + b"x" * (size - 13) + b'"}'
         try:
@@ -148,8 +150,11 @@ def test_large_bodies(tmp_path: Path, size: int) -> None:
         except OSError:
             status = 413  # it hung up on a client that goes on sending
         assert status in (413, 422), status
-        register(client, told, "small", schema(0, 0))
+        register(client, told, "small", schema(0, size))
         assert told.statuses == {200: 1}
+
+    client.level("NONE")
+    check_rows([10 * 2**20 - 200, 10 * 2**20 + 1, 60 * 2**20], check)
 
 
 DEEP = 1000
@@ -160,23 +165,26 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("kind", NESTED)
-def test_schemas_a_thousand_deep(client: Client, kind: str) -> None:
-    for body in (
-        {"schema": NESTED[kind], "schemaType": kind},
-        {"schema": json.dumps("int"), "metadata": json.loads('{"a":' * 90 + "1" + "}" * 90)},
-    ):
-        answer = client.send("POST", "/subjects/deep/versions", body)
-        assert answer.status in (200, 400, 422), answer.body[:300]
-    deep_body = b'{"schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    assert client.send("POST", "/subjects/deep/versions", deep_body).status in (400, 422)
-    assert client.get("/health/live").status == 200
+def test_schemas_a_thousand_deep(client: Client) -> None:
+    def check(kind: str) -> None:
+        for body in (
+            {"schema": NESTED[kind], "schemaType": kind},
+            {"schema": json.dumps("int"), "metadata": json.loads('{"a":' * 90 + "1" + "}" * 90)},
+        ):
+            answer = client.send("POST", f"/subjects/deep-{kind}/versions", body)
+            assert answer.status in (200, 400, 422), answer.body[:300]
+        deep_body = b'{"schema":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        assert client.send("POST", f"/subjects/deep-{kind}/versions", deep_body).status in (400, 422)
+        assert client.get("/health/live").status == 200
+
+    check_rows(NESTED, check)
 
 
-def test_killed_under_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lives", [1, pytest.param(50 if SOAK else 5, marks=pytest.mark.slow)])
+def test_killed_under_load(tmp_path: Path, lives: int) -> None:
     """kill -9 while writers write; after each start all that was ever acknowledged is there. BRIDGE_SOAK: 50 times."""
     told = Told()
-    for life in range(50 if SOAK else 5):
+    for life in range(lives):
         with process_service(tmp_path) as (process, client):
             client.level("NONE")
             told.check(client)
@@ -188,6 +196,6 @@ def test_killed_under_load(tmp_path: Path) -> None:
                     time.sleep(0.001)
                 process.kill()
                 pool.shutdown(cancel_futures=True)
-    with process_service(tmp_path) as (_, client):
-        told.check(client)
+    with running_service(f"sqlite:///{tmp_path / 'registry.db'}") as url:
+        told.check(Client(url))
     assert set(told.statuses) == {200}

@@ -1,0 +1,101 @@
+"""A block of commands in bash. `python -m service …` and `python -m spark_jobs …` run in this process.
+
+bash finds a `python` that asks for them here: the start of a real one takes seconds.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.commands.track import with_end
+from spark_jobs.cli import main
+from tests.service.support import environment
+
+SECONDS = 240
+_ASK = Path(__file__).with_name("ask.py")
+
+
+def run_here(text: str, folder: Path) -> tuple[int, str]:
+    """The exit code of the commands and what they print; `-e`: the first that fails is the last."""
+    tools = folder / ".tools"
+    tools.mkdir(exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as asked, (tools / "said").open("w+b") as said:
+        port = str(asked.getsockname()[1])
+        words = [sys.executable, "-IS", str(_ASK), port, sys.executable]
+        (tools / "python").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        (tools / "python").chmod(0o755)
+        process = in_bash(text.replace(".venv/bin/python ", "python "), folder, said.fileno(), tools)
+        try:
+            _serve(asked, process)
+        finally:
+            ended(process)
+        said.seek(0)
+        return process.returncode, said.read().decode()
+
+
+def in_bash(text: str, folder: Path, out: int, *tools: Path) -> subprocess.Popen[str]:
+    """Commands in a session of their own, with both streams to `out`."""
+    path = os.pathsep.join([*map(str, tools), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=environment(PATH=path, BRIDGE_PORT="0"),  # 8081 may be somebody's
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """Kills what still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _serve(asked: socket.socket, process: subprocess.Popen[str]) -> None:
+    """Runs what `process` asks for until it has ended."""
+    end = time.monotonic() + SECONDS
+    asked.settimeout(0.02)
+    while process.poll() is None:
+        assert time.monotonic() < end, f"still running after {SECONDS} s"
+        with suppress(TimeoutError):
+            connection, _ = asked.accept()
+            connection.settimeout(SECONDS)
+            with connection, connection.makefile("rwb") as both:
+                both.write(json.dumps(_answer(*json.loads(both.readline()))).encode() + b"\n")
+
+
+def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    with pytest.MonkeyPatch.context() as patch, chdir(folder):
+        for name in os.environ.keys() - environment().keys():
+            patch.delenv(name)
+        if words[0] == "service":
+            found = CliRunner().invoke(app, with_end(words[1:]), input=given, catch_exceptions=False)
+            return found.exit_code, found.stdout, found.stderr
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8"))
+        said = io.BytesIO(), io.BytesIO()
+        out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in said)
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = main(words[1:])
+            except SystemExit as stop:  # wrong usage, --help
+                code = int(stop.code or 0)
+        return code, said[0].getvalue().decode(), said[1].getvalue().decode()
