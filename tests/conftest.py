@@ -47,6 +47,10 @@ _QUICK = {
 }
 
 
+# To compile an expression takes longer than to interpret it for a few rows. Runs of all tests compile, as jobs do.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ticdc-bridge")
     group.addoption("--costs", metavar="FILE", type=Path, help="write what each test file costs into this table")
@@ -134,12 +138,13 @@ def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A local session on two cores with the Avro, Kafka and Delta jars."""
     from spark_jobs.lake import delta_config
     from spark_jobs.session import spark_session
 
-    session = spark_session("tests", master="local[2]", config={**_QUICK, **delta_config()})
+    expressions = _INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
+    session = spark_session("tests", master="local[2]", config={**_QUICK, **expressions, **delta_config()})
     yield session
     session.stop()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # It lives for seconds: less time for compilers, and for tasks over nothing.
 _SHORT = {
     "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1", "spark.databricks.delta.stats.collect": "false",
     _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
 }  # fmt: skip
