@@ -45,7 +45,7 @@ Row = tuple[str, str, str]
 KAFKA = pa.schema(
     [
         ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("offset", pa.int64()),
+        ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
     ]  # type: ignore[arg-type]
 )  # fmt: skip
 # What transcoding gives, as Spark's workers must yield it; Spark's own text of it would need a session.
@@ -94,7 +94,14 @@ def _transcoded(case: OutputCase, target: str) -> str:
 def kafka_table(case: OutputCase) -> pa.Table:
     """The messages as Spark's Kafka source has them."""
     rows = [
-        {"key": m.key, "value": m.value, "topic": m.topic, "partition": m.partition, "offset": m.offset}
+        {
+            "key": m.key,
+            "value": m.value,
+            "topic": m.topic,
+            "partition": m.partition,
+            "offset": m.offset,
+            "timestamp": None if m.timestamp is None else m.timestamp * 1000,
+        }  # fmt: skip
         for m in case.messages
     ]
     return pa.Table.from_pylist(rows, schema=KAFKA)
