@@ -1,16 +1,19 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
 PYTHON ?=
 UV ?= uv
-# Processes that run tests. On two cores three take 16 minutes and two 20: many tests wait for brokers and services.
+# Processes that run tests. On two cores three are quicker than two: many tests wait for brokers and services.
 WORKERS ?= 3
 VENV := .venv/bin
+# Compiled files are kept, or each worker compiles all tests anew: 10 s of CPU.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+QUICK := -m "not slow" --hypothesis-profile quick
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz soak zip check audit format lock docs bench clean
+.PHONY: help setup demo test test-all test-changed test-slow test-costs fuzz soak zip check audit format lock docs bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv from the pinned lock (PYTHON=… chooses the interpreter)
 	@python=$$(PYTHON="$(PYTHON)" scripts/python.sh) && "$$python" scripts/setup.py
@@ -18,8 +21,20 @@ setup: ## make .venv from the pinned lock (PYTHON=… chooses the interpreter)
 demo: setup ## show the whole thing at work
 	$(VENV)/python -m spark_jobs demo
 
-test: setup ## run all tests, with a real Kafka broker and a real Spark (ARGS=… goes to pytest, WORKERS=0 for one process)
-	$(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## run the tests that are not slow, with a real broker, Spark and PostgreSQL (ARGS=… goes to pytest, WORKERS=0 for one process)
+	$(PYTEST) $(QUICK) $(ARGS)
+
+test-all: setup ## run all tests, the slow ones too
+	$(PYTEST) $(ARGS)
+
+test-changed: setup ## run the tests, not the slow ones, of the packages that differ from main
+	@files=$$($(VENV)/python -m tests.support.changed) && if [ -n "$$files" ]; then echo "$$files"; $(PYTEST) $(QUICK) $$files $(ARGS); else echo "nothing differs from main"; fi
+
+test-slow: setup ## run slow tests for a time (SECONDS=600), each day others first
+	$(PYTEST) --slow-until $$(( $$(date +%s) + $(or $(SECONDS),600) )) $(ARGS)
+
+test-costs: setup ## run all tests and write what each file costs to tests/costs.tsv
+	$(PYTEST) --costs tests/costs.tsv $(ARGS)
 
 fuzz: setup ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or for a time with SECONDS=600; finds join tests/corpus
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/test_bad_*.py tests/schemas/ddl/test_bad_ddl.py tests/spark_jobs/test_craft_arrow.py $(ARGS))

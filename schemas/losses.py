@@ -361,11 +361,6 @@ OF_SOURCE: tuple[Loss, ...] = (
 LOSSES = (*OF_TARGET, *OF_SOURCE)
 
 
-def applies(loss: Loss, to: str, defined: bool) -> bool:
-    """Whether a loss can happen in a form of a format."""
-    return (to in loss.to or to.partition("/")[0] in loss.to) and not (loss.undefined and defined)
-
-
 def explains(loss: Loss, cell: Cell | None) -> bool:
     """Whether a value, or (None) an event, is one of those that a loss is about."""
     if cell is None:

@@ -28,7 +28,6 @@ from service.api import (
     subjects,
 )
 from service.api.auth import Auth
-from service.api.digests import Digests
 from service.api.hot import Hot
 from service.api.lane import Lane
 from service.api.paths import RawPaths
@@ -39,7 +38,6 @@ from service.registry.ports import Store
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
 from service.store.history import HistoryStore
-from service.subject_checks import RegistrySubjects
 from service.tracker.config import tracked
 from service.tracker.fetching import fetching
 from service.tracker.metrics import TrackerMetrics
@@ -98,7 +96,6 @@ def create_app(
         settings.profile,
         settings.max_body_bytes,
         histories,
-        RegistrySubjects(registry),
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
         fetch=fetching(settings.bootstrap_servers, settings.kafka_config),
@@ -135,7 +132,7 @@ def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
     if settings.controls_access:
         served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
-    return Digests(served)
+    return served
 
 
 def access_files(settings: Settings) -> Files:

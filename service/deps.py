@@ -14,6 +14,7 @@ from service.history.derive import Derivations
 from service.history.dry_run.ports import Subjects
 from service.history.ports import History
 from service.registry.core import Registry
+from service.subject_checks import RegistrySubjects
 
 SEEN: Final = "bridge.seen"
 """The key of the ASGI scope where a `Seen` is, when access is controlled."""
@@ -36,16 +37,20 @@ class Services:
     profile: int
     max_body_bytes: int
     history: History
-    subjects: Subjects
     derivations: Derivations = field(default_factory=Derivations)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
     fetch: Callable[[str], Message] | None = None
     """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
 
+    @property
+    def subjects(self) -> Subjects:
+        """What a dry run asks: made of `registry`, so that it shows nobody more than that does."""
+        return RegistrySubjects(self.registry)
+
 
 def services(request: Request) -> Services:
-    """The services of the app that serves this request; its registry is the one that the user may see."""
+    """The services of the app that serves this request, over the registry that the user may see."""
     found = request.app.state.services
     assert isinstance(found, Services)
     seen = request.scope.get(SEEN)

@@ -13,15 +13,12 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from schemas import digest
 from schemas.errors import SetupError
 
 T = TypeVar("T")
 told_to_stop = threading.Event()
 """Set, it ends the waiting of this process for any service (Interrupted)."""
 _MEDIA = "application/vnd.schemaregistry.v1+json"
-_BELIEVED = (200, 404, 409, 422)  # what is remembered, or makes a message a dead letter
-_ELSEWHERE = "redirected"
 _MOST_TOLD = 500
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -72,8 +69,7 @@ class HttpJson:
             raise SetupError("USAGE", details=details)
         host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
         self.name = urlunsplit((parts.scheme, host + port, parts.path.rstrip("/"), "", ""))
-        self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA, digest.HEADER: digest.ASK}
-        self._digests = False  # whether this server has sent one
+        self._headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA}
         if parts.username is not None:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
@@ -104,13 +100,10 @@ class HttpJson:
         while True:
             try:
                 until = max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
-                status, text, told = self._once(request, until)
-                if status in _RETRIED:
-                    reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
-                elif self._is_whole(told, method, path, status, data or b"", text):
+                status, text = self._once(request, until)
+                if status not in _RETRIED:
                     return status, _json(text)
-                else:
-                    reason = f"{method} {path}: question or answer was damaged on its way"
+                reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
             except (URLError, OSError, ValueError, HTTPException) as error:
                 reason = str(getattr(error, "reason", error))
             if time.monotonic() + pause > end:
@@ -121,30 +114,15 @@ class HttpJson:
                 raise Interrupted(f"told to stop while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)
 
-    def _is_whole(self, told: str | None, method: str, path: str, status: int, body: bytes, answer: bytes) -> bool:
-        """Whether the digest of the service is that of what was asked and came; other servers send none.
-
-        Behind a redirect the service was asked something else than we know of.
-        """
-        if told == _ELSEWHERE:
-            return True
-        if told is None:
-            return not (self._digests and status in _BELIEVED and len(body) <= digest.MOST)
-        if told != digest.of_exchange(method, path, status, body, answer):
-            return False
-        self._digests = True
-        return True
-
     @staticmethod
-    def _once(request: Request, end: float) -> tuple[int, bytes, str | None]:
+    def _once(request: Request, end: float) -> tuple[int, bytes]:
         """One exchange, whole until `end`: a server that trickles its answer is no better than one that is down."""
         try:
             with _OPENER.open(request, timeout=end - time.monotonic()) as response:
-                told = response.headers.get(digest.HEADER) if response.url == request.full_url else _ELSEWHERE
-                return response.status, _read_until(response, end), told
+                return response.status, _read_until(response, end)
         except HTTPError as error:
             with error:
-                return error.code, _read_until(error, end), error.headers.get(digest.HEADER)
+                return error.code, _read_until(error, end)
 
 
 def _read_until(response: Any, end: float) -> bytes:

@@ -49,7 +49,7 @@ def pieces_type() -> StructType:
 
 @dataclass(frozen=True)
 class PieceBatches:
-    """Rows of the input → pieces. form: what is made of an event; exact: rows one by one, with their marks."""
+    """Rows of the input → pieces. form: what is made of an event."""
 
     work: Work
     form: Form

@@ -1,4 +1,7 @@
-"""Fixtures for all tests: a real Kafka broker and a Spark session, each started once and only when a test asks."""
+"""Fixtures for all tests: a real Kafka broker, a real PostgreSQL and a Spark session, each started when a test asks.
+
+Broker and server are one for the whole run, whatever the number of its workers; the session is one for each worker.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,22 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support import class_archive
+from tests.support.costs import Measuring
+from tests.support.order import SlowUntil, longest_first
+from tests.support.sharing import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.kafka import Kafka
-    from tests.support.postgres import Postgres
+    from tests.support.kafka import Broker, Kafka
+    from tests.support.postgres import DatabaseServer
 
 _OWN_OPTIONS = "SPARK_SUBMIT_OPTS" not in os.environ
 if _OWN_OPTIONS:
@@ -29,34 +35,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     # A shell starts what runs in its background so; processes that tests send a Ctrl-C to would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Files of few tests that take half a minute to two of CPU, the longest first.
-_LONG = (
-    "tests/e2e/test_kills.py",
-    "tests/e2e/test_evolution.py",
-    "tests/spark_jobs/test_merge_history.py",
-    "tests/spark_jobs/test_merge.py",
-    "tests/e2e/test_streams.py",
-    "tests/e2e/test_workers_killed.py",
-    "tests/e2e/test_kafka_pipeline.py",
-    "tests/spark_jobs/test_spark_decode.py",
-    "tests/survival/test_service_survives.py",
-    "tests/spark_jobs/test_avro_rows.py",
-    "tests/spark_jobs/test_same_as_codec.py",
-    "tests/docs/test_commands.py",
-    "tests/e2e/test_poison.py",
-    "tests/e2e/test_secured_kafka.py",
-    "tests/e2e/test_stream_ends.py",
-    "tests/spark_jobs/test_session.py",
-    "tests/e2e/test_outages.py",
-    "tests/service/history/test_broker.py",
-    "tests/e2e/test_history_jobs.py",
-    "tests/spark_jobs/test_datasource.py",
-    "tests/spark_jobs/test_options.py",
-    "tests/service/test_go_client.py",
-    "tests/e2e/test_submit.py",
-    "tests/service/access/test_worlds.py",
-)
-_MANY = 25  # tests: a file of more is no long one
+_MANY = 5  # files with Spark, from which on it is worth it to warm up together
+RUN = pytest.StashKey[Run]()
 _QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -67,20 +47,39 @@ _QUICK = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ticdc-bridge")
+    group.addoption("--costs", metavar="FILE", type=Path, help="write what each test file costs into this table")
+    text = "only slow tests, today's first, as many as are done by then (seconds since 1970)"
+    group.addoption("--slow-until", metavar="TIME", type=float, help=text)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Warnings are errors, but for one: pyspark drops the sockets of its results without closing them.
 
     Their last reference goes inside the module `socket`, so this filter hides no leak of ours.
     """
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning:socket")
+    if config.getoption("--hypothesis-profile", None) == "quick":
+        from hypothesis import settings
+
+        settings.register_profile("quick", max_examples=25, deadline=None)
     config.pluginmanager.register(Counting())
+    config.stash[RUN] = Run.of(config)
+    config.pluginmanager.register(config.stash[RUN])
+    if (table := config.getoption("--costs")) is not None:
+        config.pluginmanager.register(Measuring(table))
+    if (end := config.getoption("--slow-until")) is not None:
+        config.pluginmanager.register(SlowUntil(end, worker=hasattr(config, "workerinput")))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """With several workers, and many tests to come: kernels are compiled, and classes archived, once for all."""
+    """With several workers, and many files with Spark to come: kernels and classes are made ready once for all."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is not None and session.testscollected > 5000:
+    with_spark = {item.location[0] for item in session.items if "spark" in getattr(item, "fixturenames", ())}
+    if run is not None and len(with_spark) > _MANY:
         from tests.support.warming import warm
 
         warm(run)
@@ -88,34 +87,35 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files of many tests, then the long ones, then the rest: no worker is left with a long file at the end.
-
-    The order is for workers that take file by file (`--dist loadfile --no-loadscope-reorder`).
-    """
-    sizes = Counter(item.location[0] for item in items)
-    long = {file: place for place, file in enumerate(_LONG)}
-
-    def place(item: pytest.Item) -> tuple[bool, int, int]:
-        file = item.location[0]
-        return sizes[file] <= _MANY, long.get(file, len(long)), -sizes[file]
-
-    items.sort(key=place)
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow-until") is None:
+        longest_first(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test that uses the broker shows the end of the broker's log."""
     report = yield
-    broker = getattr(item, "funcargs", {}).get("kafka")
+    used = getattr(item, "funcargs", {})
+    broker = used.get("own_kafka") or used.get("kafka")
     if report.failed and broker is not None:
         report.sections.append(("Kafka broker's log", broker.log[-4000:]))
     return report
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Kafka]:
-    """A running broker: `.bootstrap_servers`, `.create_topic(name, partitions)`, `.topic_name(prefix)`."""
+def kafka(request: pytest.FixtureRequest) -> Broker:
+    """The run's broker: `.bootstrap_servers`, `.create_topic(name, partitions)`, `.topic_name(prefix)`.
+
+    Other tests use it at the same time: whoever stops a broker takes `own_kafka`.
+    """
+    return request.config.stash[RUN].kafka()
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[Kafka]:
+    """A broker of the test's own, to be stopped and started."""
     from tests.support.kafka import Kafka
 
     with Kafka() as broker:
@@ -123,16 +123,14 @@ def kafka() -> Iterator[Kafka]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A running server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
-    from tests.support.postgres import Postgres, PostgresMissing
+def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
+    """The run's server; `.database()` makes a database and gives its URL. Tests that stop a server start their own."""
+    from tests.support.postgres import PostgresMissing
 
     try:
-        server = Postgres()
+        return request.config.stash[RUN].postgres()
     except PostgresMissing as missing:
         pytest.skip(str(missing))
-    with server:
-        yield server
 
 
 @pytest.fixture(scope="session")

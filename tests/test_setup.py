@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 
 from scripts import setup
+from tests.support.each import each
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 9)])
+@each("version", [(3, 11, 0), (3, 12, 1), (3, 13, 9)])
 def test_pythons_that_fit(version: tuple[int, ...]) -> None:
     assert setup.version_problem(version) is None
 
 
-@pytest.mark.parametrize("version", [(3, 10, 13), (3, 14, 0), (2, 7, 18), (4, 0, 0)])
+@each("version", [(3, 10, 13), (3, 14, 0), (2, 7, 18), (4, 0, 0)])
 def test_pythons_that_do_not(version: tuple[int, ...]) -> None:
     problem = setup.version_problem(version)
     assert problem is not None
@@ -40,7 +41,7 @@ OUTPUTS = (
 )
 
 
-@pytest.mark.parametrize(("output", "word"), OUTPUTS)
+@each(("output", "word"), OUTPUTS)
 def test_advice(output: str, word: str) -> None:
     assert word in setup.advice_for(output)
 

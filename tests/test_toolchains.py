@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import toolchains
+from tests.support.each import each
 from tests.support.toolchains import ToolchainBroken, ToolchainMissing, go_binary, node_packages
 
 CLIENTS = Path(__file__).parent / "service"
@@ -51,7 +52,7 @@ def test_no_tool(tool: Callable[[str, str], None]) -> None:
         go_binary(CLIENTS / "go")
 
 
-@pytest.mark.parametrize(("says", "error", "message"), FAILURES)
+@each(("says", "error", "message"), FAILURES)
 def test_npm_fails(tool: Callable[[str, str], None], says: str, error: type[Exception], message: str) -> None:
     tool("node", "")
     tool("npm", f"echo '{says}' >&2; exit 1")
@@ -59,7 +60,7 @@ def test_npm_fails(tool: Callable[[str, str], None], says: str, error: type[Exce
         node_packages(CLIENTS / "node")
 
 
-@pytest.mark.parametrize(("says", "error", "message"), GO_FAILURES)
+@each(("says", "error", "message"), GO_FAILURES)
 def test_go_fails(tool: Callable[[str, str], None], says: str, error: type[Exception], message: str) -> None:
     tool("go", f"echo '{says}' >&2; exit 1")
     with pytest.raises(error, match=message):

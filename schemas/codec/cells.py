@@ -32,10 +32,6 @@ class Form(IntEnum):
     TEXT = 4  # SPAN: sound UTF-8, SQL text as the row model has it
     BYTES = 5  # SPAN: any bytes
 
-    @property
-    def is_span(self) -> bool:
-        return self >= Form.TEXT
-
 
 def form_of(column: Column) -> Form:
     """The form of a column's cells, whatever format they come from."""

@@ -42,7 +42,7 @@ class DebeziumTypedDecoder:
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
     keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
-    so are rows with their columns in another `order`, and what `debezium_extra` can't tell.
+    so are rows with their columns in another `order`, and what `beside` can't tell.
     """
 
     def __init__(

@@ -10,17 +10,31 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from service.access.acl import CONFIG, DELETE, READ, WRITE, Access, denied
 from service.registry.footprint import Listener, Part
-from service.registry.model import Content, Counts, Lineage, Stored, VersionRow, Warned, context_of, prefix_of
+from service.registry.model import (
+    Content,
+    Counts,
+    Lineage,
+    Stored,
+    VersionRow,
+    Warned,
+    context_of,
+    prefix_of,
+    qualified,
+)
+from service.registry.naming import normalized
 from service.registry.ports import Reader, Store, Writer
 from service.registry.scopes import BELOW_ALL, SERVER
 
 T = TypeVar("T")
 
 _OF_ALL = (SERVER, BELOW_ALL)
+_ALIAS: Final = "alias"
+_NAMING: Final = (_ALIAS, "aliasForDeks")
+"""The settings of a config that name a subject."""
 
 
 class VisibleReader:
@@ -89,13 +103,28 @@ class VisibleReader:
             return list(scopes)
         return [scope for scope in scopes if scope in _OF_ALL or self._sees(scope)]
 
+    def _hiding(self, scope: str, config: dict[str, Any]) -> dict[str, Any]:
+        """The part of a config that names hidden subjects."""
+        named = {name: config[name] for name in _NAMING if config.get(name)}
+        return {n: to for n, to in named.items() if not self._sees(normalized(qualified(to, context_of(scope))))}
+
+    def _without_hidden(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Configs without the names of hidden subjects; one that says nothing else is not there."""
+        shown = {}
+        for scope, config in found.items():
+            hiding = self._hiding(scope, config)
+            left = {name: value for name, value in config.items() if name not in hiding}
+            if left or not hiding:
+                shown[scope] = left
+        return shown
+
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         counting = self._counting(scopes)
-        return self._tx.configs(counting) if counting else {}
+        return self._without_hidden(self._tx.configs(counting)) if counting else {}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
         found = self._tx.all_configs().items()
-        return {scope: config for scope, config in found if scope in _OF_ALL or self._sees(scope)}
+        return self._without_hidden({scope: one for scope, one in found if scope in _OF_ALL or self._sees(scope)})
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         counting = self._counting(scopes)
@@ -141,7 +170,8 @@ class VisibleWriter(VisibleReader):
     """Keeps the promises of `registry.ports.Writer`; raises FORBIDDEN for a change that is not allowed.
 
     Who may write a subject may also replace versions of it in the same transaction, and who may delete it may remove
-    the config and mode that go with it.
+    the config and mode that go with it. An alias of a hidden subject takes no schema: under its own name nobody who
+    sees the alias would find it.
     """
 
     def __init__(self, tx: Writer, access: Access) -> None:
@@ -153,6 +183,10 @@ class VisibleWriter(VisibleReader):
         if scope in _OF_ALL:
             raise denied(operation, None)
         self._access.check(operation, scope)
+
+    def _stored(self, scope: str) -> dict[str, Any]:
+        """The config of exactly this scope, whole."""
+        return self._writer.configs([scope]).get(scope, {})
 
     # ---- what keeps the store whole is seen
 
@@ -181,6 +215,8 @@ class VisibleWriter(VisibleReader):
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         self._check(WRITE, subject)
+        if _ALIAS in self._hiding(subject, self._stored(subject)):
+            raise denied(WRITE, subject)
         self._changed.add(subject)
         self._writer.put_version(context, subject, version, schema_id, content, ts)
 
@@ -195,8 +231,9 @@ class VisibleWriter(VisibleReader):
         self._writer.remove(subject, versions)
 
     def put_config(self, scope: str, config: dict[str, Any]) -> None:
+        """What it does not show it keeps, unless the new config says something else in its place."""
         self._check(CONFIG, scope)
-        self._writer.put_config(scope, config)
+        self._writer.put_config(scope, {**self._hiding(scope, self._stored(scope)), **config})
 
     def drop_config(self, scope: str) -> None:
         if scope not in self._changed:

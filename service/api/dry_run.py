@@ -11,12 +11,13 @@ from schemas.errors import RegistryError, SetupError
 from schemas.values import zone as known_zone
 from service.api.bodies import Reader, body_of, flag, listed, mismatch, text
 from service.api.call import Called
+from service.api.held import Held
 from service.history.changefeed.read import read
 from service.history.changefeed.settings import Changefeed
 from service.history.dry_run.asking import Asked, ask
 from service.history.times import tso_of
 
-router = APIRouter()
+router = APIRouter(route_class=Held)
 
 
 def _config(value: Any) -> str | None:

@@ -12,6 +12,7 @@ from schemas.errors import DdlError, RegistryError
 from service.api import history_shapes as shapes
 from service.api.bodies import limited, parse
 from service.api.call import Call, Called
+from service.api.held import Held
 from service.api.history_subjects import RegistrySubjects
 from service.history.derive import Derived
 from service.history.drifting import registry_drift
@@ -19,8 +20,9 @@ from service.history.giving import Given, ddl_given, snapshot_given
 from service.history.linking import links
 from service.history.model import Batch, DdlRecord, VersionRow
 from service.history.times import tso_of
+from service.registry.patience import left, patiently
 
-router = APIRouter(prefix="/history")
+router = APIRouter(prefix="/history", route_class=Held)
 
 _LARGEST_PAGE = 10_000
 _PAGE = 1000
@@ -170,7 +172,9 @@ def _keep(call: Call, given: Given) -> Response:
         taken = history.track(given.changefeed, Batch(records=records), strict=True)
     except DdlError as error:
         raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
-    tables = [_touched(call, record) for record in records]
+    # It is kept: tried again from the beginning, the request would be told that it was known already.
+    wait_seconds = left(call.registry.store.wait_seconds)
+    tables = patiently(lambda: [_touched(call, record) for record in records], wait_seconds)
     said = {"changefeed": given.changefeed, "new": taken.new, "known_already": taken.copies, "late": taken.late}
     return call.answer({**said, "versions": [one for one in tables if one]})
 

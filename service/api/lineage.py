@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 
 from schemas.errors import RegistryError
+from service.api.bodies import limited, parse
 from service.api.call import Called
+from service.api.held import Held
 from service.registry import lineage
 
-router = APIRouter(prefix="/lineage")
+router = APIRouter(prefix="/lineage", route_class=Held)
 
 
-async def _told(request: Request) -> dict[str, Any]:
-    """The body: a JSON object. Raises BAD_REQUEST."""
-    try:
-        found = json.loads(await request.body())
-    except (ValueError, RecursionError) as error:
-        raise RegistryError("BAD_REQUEST", details=f"not JSON: {error}") from error
+async def _told(call: Called) -> dict[str, Any]:
+    """The body: a JSON object. Raises REQUEST_TOO_LARGE, BAD_REQUEST."""
+    found = parse(await limited(call))
     if not isinstance(found, dict):
         raise RegistryError("BAD_REQUEST", details="a JSON object is needed")
     return found

@@ -57,12 +57,13 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("get", "/history/drift"): ("changefeed", "registry", *_PAGE),
     ("get", "/history/{db}/{table}/versions"): ("changefeed", "keyspace", "ddl_time_zone", *_PAGE),
     ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "ddl_time_zone", "inclusive"),
+    ("get", "/lineage"): ("job", "topic", "table", "subject", *_PAGE),
 }
 _NUMBERS: Final = frozenset({*_PAGE, "id"})
 _TEXTS: Final = frozenset(
     {"subjectPrefix", "contextPrefix", "subject", "ruleType", "format", "referenceFormat", "findTags", "key", "value"}
     | {"version", "guid", "context", "namespace", "name"}
-    | {"changefeed", "keyspace", "ddl_time_zone", "db", "table", "when", "from", "to"}
+    | {"changefeed", "keyspace", "ddl_time_zone", "db", "table", "when", "from", "to", "job", "topic"}
 )
 
 _TEXT: Final[Json] = {"type": ["string", "null"]}
@@ -134,12 +135,21 @@ _DRY_RUN: Final = _object(
     ddl_time_zone=_TEXT,
 )
 
+_LINEAGE: Final = _object(
+    job=_TEXT, command=_TEXT, **{"from": _TEXT}, to=_TEXT, source=_TEXT, target=_TEXT,
+    tables={
+        "type": "array",
+        "items": _object(topic=_TEXT, db=_TEXT, table=_TEXT, table_version=_TSO, schema_id=_NUMBER, rows=_TSO),
+    },
+)  # fmt: skip
+
 # (method, how the path begins or ends) → the body; the first row that fits counts.
 BODIES: Final[tuple[tuple[str, re.Pattern[str], Json], ...]] = (
     ("post", re.compile(r".*/tags"), _TAGGING),
     ("post", re.compile(r"/history/ddl"), _HISTORY_DDL),
     ("post", re.compile(r"/history/dry-run"), _DRY_RUN),
     ("post", re.compile(r"/history/snapshot"), _HISTORY_SNAPSHOT),
+    ("post", re.compile(r"/lineage"), _LINEAGE),
     ("post", re.compile(r"(/compatibility)?/subjects/.*"), _SCHEMA),
     ("put", re.compile(r"/config.*"), _CONFIG),
     ("put", re.compile(r"/mode.*"), _MODE),

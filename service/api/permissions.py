@@ -28,7 +28,6 @@ REFUSED: Final = "bridge.refused"
 
 OPEN: Final = "open"
 KNOWN: Final = "known"
-_ANY: Final = "*"
 _REST: Final = "{...}"
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="ticdc-bridge", charset="UTF-8", Bearer realm="ticdc-bridge"'}
 _RETRY: Final = {"Retry-After": "1"}

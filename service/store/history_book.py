@@ -23,7 +23,6 @@ from service.store import history_tables as sql
 from service.store.history_queries import Queries, database_values, name_values, record_values
 
 _CHUNK = 400
-_MOST_HEADS = 200_000
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Column, Connection, and_, insert, inspect, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 
 from service.registry.model import DEFAULT_CONTEXT
 from service.store.tables import LAYOUT, contexts, schemas, versions
@@ -21,14 +21,6 @@ def migrate(connection: Connection, layout: int) -> None:
     """From `layout` to LAYOUT, step by step."""
     for step in range(layout, LAYOUT):
         STEPS[step](connection)
-
-
-def add_column(connection: Connection, column: Column[Any]) -> None:
-    """Add a column that an older table lacks; for steps, which also run on a backup restored into new tables."""
-    table = column.table
-    if column.name not in {one["name"] for one in inspect(connection).get_columns(table.name)}:
-        kind = column.type.compile(connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
 
 
 def from_1(connection: Connection) -> None:

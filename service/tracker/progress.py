@@ -27,7 +27,6 @@ class Progress:
     pending: int = 0
     sealed_ts: int = 0
     lag: dict[Place, int] = field(default_factory=dict)
-    last_error: str = ""
     stopped: str = ""
     """Why a tracker inside the service has ended; "" while it runs."""
 

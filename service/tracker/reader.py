@@ -118,5 +118,4 @@ class Reader:
 
     def _failed(self, code: str, detail: str) -> None:
         self._progress.errors[code] += 1
-        self._progress.last_error = detail[:500]
         _LOG.warning("track %s: %s %s", self._changefeed, code, detail[:500])

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")
-_KEPT: Final = ("client", "server", "scheme", "extensions", "state")  # "state" has the name in a certificate
 _FAILED: Final = 400
 
 

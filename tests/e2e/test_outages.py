@@ -53,8 +53,15 @@ def restarted(kafka: Kafka) -> None:
     kafka.up()
 
 
-def test_a_broker_restarts_under_a_stream(kafka: Kafka, spark: SparkSession) -> None:
+@pytest.fixture
+def restartable(own_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", own_kafka.bootstrap_servers)
+    return own_kafka
+
+
+def test_a_broker_restarts_under_a_stream(restartable: Kafka, spark: SparkSession) -> None:
     """The topic read and the topic written are both on it."""
+    kafka = restartable
     source, target = kafka.create_topic(partitions=2), kafka.create_topic()
     changes = Changes(poison=1)
 
@@ -80,8 +87,9 @@ def _holds(kafka: Kafka, topic: str, count: int) -> bool:
 
 
 @pytest.mark.skipif(not CRASH, reason="as the stream's; make soak")
-def test_a_broker_restarts_under_a_batch(kafka: Kafka, spark: SparkSession) -> None:
+def test_a_broker_restarts_under_a_batch(restartable: Kafka, spark: SparkSession) -> None:
     """In this process, between two partitions; and in Spark, while its tasks run."""
+    kafka = restartable
     source = kafka.create_topic(partitions=3)
     changes = Changes(partitions=3)
     send(kafka, source, changes.lot(600))

@@ -12,7 +12,7 @@ from typing import Any
 from schemas.differences import Difference, differences
 from schemas.errors import LossyError, WireError
 from schemas.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
-from schemas.losses import LOSSES, Cell, Pair, applies, explains, makes
+from schemas.losses import LOSSES, Cell, Loss, Pair, explains, makes
 from schemas.options import Options
 from schemas.wire.base import Decoder
 from spark_jobs.codec import Side, decode_one, transcode_one
@@ -190,3 +190,8 @@ def _moments(golden: Golden) -> list[int]:
     last = max(steps.values(), default=0)
     lines = golden.messages_file.read_text(encoding="utf-8").splitlines()
     return [tso_physical_ms(steps.get(json.loads(line).get("step"), last) or last) + 1 for line in lines if line]
+
+
+def applies(loss: Loss, to: str, defined: bool) -> bool:
+    """Whether a loss can happen in a form of a format."""
+    return (to in loss.to or to.partition("/")[0] in loss.to) and not (loss.undefined and defined)

@@ -12,6 +12,7 @@ from schemas.event import Watermark
 from schemas.table import Column
 from schemas.types import BY_NAME
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, change, column, payload, table
+from tests.support.each import each
 
 
 def test_bits_turn_round() -> None:
@@ -36,7 +37,7 @@ def test_what_avro_cannot_carry() -> None:
 
 
 @pytest.mark.parametrize("name", ["avro", "debezium"])
-@pytest.mark.parametrize(
+@each(
     ("kind", "value"),
     [
         ("int", "x"),

@@ -1,6 +1,6 @@
 """The compiled Avro reader gives what the decoder gives, or leaves the message to it.
 
-BRIDGE_FUZZ=N: damaged messages (20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds checks.
+BRIDGE_FUZZ=N: damaged messages (2,000; 20,000 in the slow test). BRIDGE_BOUNDS=1: once more with numba's bounds checks.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from schemas.wire.base import Context
 from spark_jobs.definitions import Definitions
 from tests.schemas.rows import change
 from tests.support.cell_batches import batch_of, binaries, read_batch
-from tests.support.fuzz import SEED, damaged
-from tests.support.golden import ROOT, Golden, Registry, cases
+from tests.support.each import each
+from tests.support.fuzz import SEED, amounts, damaged
+from tests.support.golden import ROOT, Golden, Registry, both, cases
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 GOLDENS = cases("avro")
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 
 
 class _All:
@@ -114,8 +114,7 @@ def _plain(context: Context, message: Message) -> bool:
     return True
 
 
-@pytest.mark.parametrize("ddl", [False, True])
-@pytest.mark.parametrize("golden", GOLDENS, ids=str)
+@each(("golden", "ddl"), **both(GOLDENS))
 def test_goldens(golden: Golden, ddl: bool) -> None:
     side = golden.side(ddl)
     context = Context(side.schemas, side.tables, side.options)
@@ -139,8 +138,9 @@ def fuzz(count: int) -> int:
     return len(_same(Context(_All()), [damaged(rng, rng.choice(messages), values, keys) for _ in range(count)]))
 
 
-def test_damaged_messages() -> None:
-    assert MUTATIONS // 100 < fuzz(MUTATIONS) < MUTATIONS // 2
+@pytest.mark.parametrize("mutations", amounts(2_000, 20_000))
+def test_damaged_messages(mutations: int) -> None:
+    assert mutations // 100 < fuzz(mutations) < mutations // 2
 
 
 @pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
@@ -281,8 +281,8 @@ _VARINTS = [binary.write_long(n) for n in _LONGS]
 _ODD = [b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\x01", b"\x81" * 9 + b"\x00", b""]
 
 
-@pytest.mark.parametrize("kind", ["int", "bigint", "year"])
-@pytest.mark.parametrize("unsigned", [False, True])
+@each("kind", ["int", "bigint", "year"])
+@each("unsigned", [False, True])
 def test_integers(kind: str, unsigned: bool) -> None:
     # A negative number in an unsigned column is the decoder's, which does not look at it.
     wrong = sum(n < 0 for n in _LONGS) + 1 if unsigned and kind == "int" else 0
@@ -303,7 +303,7 @@ def test_doubles() -> None:
     _check(_column("double"), [struct.pack("<Q", one | sign << 63) for one in bits for sign in (0, 1)])
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 63, 64])
+@each("length", [1, 7, 8, 9, 16, 63, 64])
 def test_bits(length: int) -> None:
     size = bit_size(length)
     numbers = [0, 1, (1 << length) - 1, min(1 << length, (1 << 8 * size) - 1)]

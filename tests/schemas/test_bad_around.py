@@ -23,6 +23,7 @@ from spark_jobs.codec import decode_one
 from spark_jobs.explain import render
 from spark_jobs.learned import Learned, Learning
 from tests.support import connector, fuzz
+from tests.support.each import each
 from tests.support.golden import Golden, cases
 
 READ = tuple(name for name in FORMATS if cases(name))
@@ -41,11 +42,12 @@ def _each(format_: str, seed: str, count: int, found: Found | None = None) -> li
     return out
 
 
+@fuzz.mutated
 @pytest.mark.parametrize("format_", READ)
-def test_auto_and_sniff(format_: str) -> None:
+def test_auto_and_sniff(format_: str, mutations: int) -> None:
     """auto says what the format's own decoder says, or that it can't tell; sniff raises nothing."""
     with fuzz.counted("mutations, auto and sniff") as ran:
-        for golden, messages in _each(format_, "auto", fuzz.MUTATIONS // len(READ)):
+        for golden, messages in _each(format_, "auto", mutations // len(READ)):
             side = golden.side()
             schema_of: Callable[[SchemaId], str] = lambda i, side=side: side.schemas.by_id(i, "")  # type: ignore[misc] # noqa: E731
             auto, own = replace(side, format="auto").decoder(), side.decoder()
@@ -65,14 +67,15 @@ def test_auto_and_sniff(format_: str) -> None:
     assert min(ran["error"], ran["event"]) > ran.total() // 200
 
 
+@fuzz.mutated
 @pytest.mark.parametrize("format_", [*READ, "debezium-mysql"])
-def test_trace_and_explain(format_: str) -> None:
+def test_trace_and_explain(format_: str, mutations: int) -> None:
     """The fields of a damaged message stand inside it; explain answers with what decode says, as JSON and as text."""
     material: Found | None = None
     if format_ == "debezium-mysql":
         material = [(Golden("debezium", "wide.ext.schema"), fuzz_small(connector.json_messages("default")))]
     with fuzz.counted("mutations, trace") as ran:
-        for golden, messages in _each(format_, "trace", fuzz.MUTATIONS // 10, material):
+        for golden, messages in _each(format_, "trace", mutations // 10, material):
             side = connector.side() if material else golden.side()
             decoder = side.decoder()
             for number, message in enumerate(messages):
@@ -97,13 +100,14 @@ def _explained(question: Question) -> None:
     fuzz.RAN["mutations, explain"] += 1
 
 
+@fuzz.mutated
 @pytest.mark.parametrize("format_", ["avro", "simple"])
-def test_checksums(format_: str) -> None:
+def test_checksums(format_: str, mutations: int) -> None:
     """A damaged row with a checksum: matched, a mismatch or not to be verified; never a failure."""
     found = [(g, m) for g, m in fuzz.material(format_) if "checksum" in g.name]
     assert found
     with fuzz.counted("mutations, checksums") as ran:
-        for golden, messages in _each(format_, "checksum", fuzz.MUTATIONS // 10, found):
+        for golden, messages in _each(format_, "checksum", mutations // 10, found):
             decoder = golden.side(ddl=True).decoder()
             for message in golden.messages():
                 decode_one(decoder, message)
@@ -128,8 +132,9 @@ class _File:
 CLAIMED = [g for name in ("open", "simple", "canal-json") for g in cases(name) if g.claims]
 
 
+@fuzz.mutated
 @pytest.mark.parametrize("golden", CLAIMED, ids=str)
-def test_claim_check_files(golden: Golden) -> None:
+def test_claim_check_files(golden: Golden, mutations: int) -> None:
     """A damaged file, or a sound one with a damaged message in it: an error or that message's event."""
     rng = random.Random(f"{golden} claim {fuzz.SEED}")
     file: Any = _File()
@@ -144,7 +149,7 @@ def test_claim_check_files(golden: Golden) -> None:
             pointers.append((message, folder.fetch(str(error.fields["uri"]).rpartition("/")[2])))
     assert pointers
     with fuzz.counted("mutations, claim-check files") as ran:
-        for _ in range(fuzz.MUTATIONS // 10 // len(CLAIMED) + 1):
+        for _ in range(mutations // 10 // len(CLAIMED) + 1):
             message, data = rng.choice(pointers)
             if len(data) > 16 * fuzz.SMALL:
                 continue
@@ -165,14 +170,15 @@ DDL_CASES = [g for name in ("open", "debezium", "craft", "simple", "canal-json")
              if g.name.startswith(("evolution", "ddl_kinds"))]  # fmt: skip
 
 
-@pytest.mark.parametrize("golden", DDL_CASES, ids=str)
-def test_ddl_in_events(golden: Golden) -> None:
+@fuzz.mutated
+@each("golden", DDL_CASES, ids=str)
+def test_ddl_in_events(golden: Golden, mutations: int) -> None:
     """Damaged statements among the rows: the tables are learned or unknown, and rows after them read or refused."""
     rng = random.Random(f"{golden} ddl {fuzz.SEED}")
     messages = golden.messages()
     values = [m.value for m in messages if m.value]
     with fuzz.counted("mutations, DDL in events") as ran:
-        for _ in range(max(1, fuzz.MUTATIONS // 5 // len(DDL_CASES) // len(messages))):
+        for _ in range(max(1, mutations // 5 // len(DDL_CASES) // len(messages))):
             decoder = Learning(replace(golden.side(), learn=True)).decoder
             for message in messages:
                 one = message

@@ -16,6 +16,7 @@ from schemas.wire.base import Decoder
 from schemas.wire.framing import MAX_MESSAGE, frame, unframe
 from spark_jobs.codec import Side
 from spark_jobs.lookup import FileSchemas, Registered
+from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
 
@@ -26,7 +27,7 @@ def _avro() -> tuple[Decoder, Message]:
     return AVRO.side().decoder(), next(m for m in AVRO.messages() if m.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "code"),
     [
         (b"", "NOT_FRAMED"),
@@ -92,7 +93,7 @@ def test_avro_op_must_be_an_op() -> None:
         assert refused(decoder, replace(good, value=good.value.replace(b"\x02c", op))) == "MALFORMED"
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         "",

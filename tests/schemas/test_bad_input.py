@@ -21,13 +21,18 @@ from schemas.plain import json_line, plain_event
 from schemas.wire import AUTO, FORMATS
 from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.lookup import FileSchemas
-from tests.support.fuzz import MUTATIONS, SEED, SMALL, counted, damaged, is_error, lines, material, mutate
-from tests.support.golden import Golden, Registry, cases
+from tests.support.each import each
+from tests.support.fuzz import SEED, SMALL, counted, damaged, is_error, lines, material, mutate, mutated
+from tests.support.golden import Golden, Registry, cases, sample
 
 READ = tuple(name for name in FORMATS if name != "debezium-mysql")
 WRITE = tuple(name for name, row in FORMATS.items() if row.writes)
 DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-ALL = pytest.mark.parametrize("golden", [g for name in READ for g in cases(name)], ids=str)
+ALL = [g for name in READ for g in cases(name)]
+# Of the sample each byte is cut off, of the other cases every 13th by default and each in the slow test.
+SAMPLE = sample(ALL)
+OTHERS = [g for g in ALL if g not in SAMPLE]
+CUTS = [*((g, 1) for g in SAMPLE), *((g, 13) for g in OTHERS)]
 
 
 def _one(golden: Golden) -> Message | None:
@@ -36,16 +41,16 @@ def _one(golden: Golden) -> Message | None:
     return max(small, key=lambda m: (m.key is not None, m.value is not None, len(m.value or b"")), default=None)
 
 
-@ALL
-def test_truncation_at_every_byte(golden: Golden) -> None:
+@each(("golden", "step"), CUTS, slow=[(g, 1) for g in OTHERS])
+def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
     """A row that was cut is an error, whatever the byte; never a row, and never another row."""
     message = _one(golden)
     if message is None or message.value is None:
-        pytest.skip("no message with a value of at most 4 KiB")
+        return  # no message with a value of at most 4 KiB
     decoder = golden.side().decoder()
     whole = lines(decoder, message)
     with counted(f"cuts, {golden.format}") as ran:
-        for cut in range(len(message.value)):
+        for cut in range(0, len(message.value), step):
             result = decode_one(decoder, replace(message, value=message.value[:cut]))
             ran["cut"] += 1
             # The schema beside a watermark or a DDL statement says nothing of them; a row needs its own.
@@ -53,7 +58,7 @@ def test_truncation_at_every_byte(golden: Golden) -> None:
                 assert not any(isinstance(e, RowChange) for e in result.events)
                 assert [json_line(plain_event(e, message)) for e in result.events] == whole
         # A key may be cut in its schema, which says nothing that the value's does not.
-        for cut in range(len(message.key or b"")):
+        for cut in range(0, len(message.key or b""), step):
             cut_key = replace(message, key=(message.key or b"")[:cut])
             result = decode_one(decoder, cut_key)
             ran["cut"] += 1
@@ -63,7 +68,7 @@ def test_truncation_at_every_byte(golden: Golden) -> None:
     assert lines(decoder, message) == whole
 
 
-@ALL
+@each("golden", SAMPLE, slow=OTHERS)
 def test_bytes_after_the_end(golden: Golden) -> None:
     decoder = golden.side().decoder()
     for message in golden.messages():
@@ -75,8 +80,9 @@ def test_bytes_after_the_end(golden: Golden) -> None:
 
 
 @DDL
+@mutated
 @pytest.mark.parametrize("format_", READ)
-def test_random_mutations(format_: str, ddl: bool) -> None:
+def test_random_mutations(format_: str, ddl: bool, mutations: int) -> None:
     rng = random.Random(f"{format_} {ddl} {SEED}")
     found = material(format_)
     with counted(f"mutations, {format_}") as ran:
@@ -89,7 +95,7 @@ def test_random_mutations(format_: str, ddl: bool) -> None:
             whole = lines(decoder, good)
             values = [m.value for m in messages if m.value]
             keys = [m.key for m in messages if m.key] or [b""]
-            for number in range(MUTATIONS // 2 // len(found) + 1):
+            for number in range(mutations // 2 // len(found) + 1):
                 printed = lines(decoder, damaged(rng, rng.choice(messages), values, keys))
                 ran["error" if is_error(printed) else "event"] += 1
                 if number % 50 == 0:
@@ -99,9 +105,10 @@ def test_random_mutations(format_: str, ddl: bool) -> None:
     assert min(ran["error"], ran["event"]) > ran.total() // 200
 
 
-@pytest.mark.parametrize("to", WRITE)
+@mutated
 @pytest.mark.parametrize("format_", READ)
-def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
+@each("to", WRITE)
+def test_random_mutations_through_an_encoder(format_: str, to: str, mutations: int) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
     rng = random.Random(f"{format_} {to} {SEED}")
     found = [m for m in material(format_) if m[0].name.startswith(("wide", "pk_", "names", "evolution", "partition"))]
@@ -113,7 +120,7 @@ def test_random_mutations_through_an_encoder(format_: str, to: str) -> None:
             encoder = Side(to, registry, options).encoder()
             back = Side(to, registry, Options.of({"time_zone": golden.zone})).decoder()
             values = [m.value for m in messages if m.value]
-            for _ in range(MUTATIONS // 32 // len(found) + 1):
+            for _ in range(mutations // 32 // len(found) + 1):
                 message = rng.choice(messages)
                 bad = replace(message, value=mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000)
                 result = transcode_one(decoder, encoder, bad)
@@ -138,18 +145,23 @@ _DOCUMENTS = st.recursive(
 )  # fmt: skip
 
 
+@mutated
 @pytest.mark.parametrize("format_", [*FORMATS, AUTO.name])
-@settings(max_examples=max(100, MUTATIONS // 250), deadline=None)
-@given(key=_SOME, value=_SOME, document=_DOCUMENTS)
-def test_anything_at_all(format_: str, key: bytes | None, value: bytes | None, document: Any) -> None:
+def test_anything_at_all(format_: str, mutations: int) -> None:
     """Bytes and documents that hypothesis makes up, each part as it is and as JSON."""
-    decoder = Side(format_, FileSchemas([]), Options()).decoder()
-    text = json.dumps(document).encode()
-    for one in (
-        Message(key, value),
-        Message(key, text),
-        Message(text, text),
-        Message(text, value),
-        Message(None, text),
-    ):
-        lines(decoder, one)
+
+    @settings(max_examples=max(40, mutations // 250), deadline=None)
+    @given(key=_SOME, value=_SOME, document=_DOCUMENTS)
+    def check(key: bytes | None, value: bytes | None, document: Any) -> None:
+        decoder = Side(format_, FileSchemas([]), Options()).decoder()
+        text = json.dumps(document).encode()
+        for one in (
+            Message(key, value),
+            Message(key, text),
+            Message(text, text),
+            Message(text, value),
+            Message(None, text),
+        ):
+            lines(decoder, one)
+
+    check()

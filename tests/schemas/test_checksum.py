@@ -12,6 +12,7 @@ from schemas.event import RowChange
 from schemas.options import Options
 from spark_jobs.codec import Side, decode_one
 from tests.schemas.rows import column, table
+from tests.support.each import each
 from tests.support.golden import Golden
 
 AVRO = Golden("avro", "checksum.checksum")
@@ -77,7 +78,7 @@ def test_what_can_not_be_computed_is_told() -> None:
     assert checksum.verify(event)[0].outcome == "mismatch"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "data"),
     [
         ("bigint", "-2", b"\xfe" + b"\xff" * 7),

@@ -24,6 +24,7 @@ from schemas.types import BY_NAME, Kind
 from schemas.wire.avro_record import compile_record, row_writer
 from spark_jobs.codec import decode_one
 from tests.schemas.rows import change
+from tests.support.each import each
 from tests.support.golden import Golden
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -44,7 +45,7 @@ def test_int(number: int) -> None:
     assert avro.read_int(b"\x80" + data, 1) == (number, len(data) + 1)
 
 
-@pytest.mark.parametrize("number", [1 << 31, -(1 << 31) - 1, (1 << 63) - 1])
+@each("number", [1 << 31, -(1 << 31) - 1, (1 << 63) - 1])
 def test_int_of_more_than_32_bits(number: int) -> None:
     with pytest.raises(ValueError, match="32-bit"):
         avro.read_int(avro.write_long(number), 0)
@@ -76,7 +77,7 @@ def test_decimal_is_the_shortest_two_complement(unscaled: int) -> None:
         unscaled.to_bytes(len(raw) - 1, "big", signed=True) if len(raw) > 1 else (1 << 8).to_bytes(1, "big")
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "problem"),
     [
         (b"\x80" * 10 + b"\x01", "ten bytes"),
@@ -90,25 +91,25 @@ def test_numbers_in_no_writers_spelling(data: bytes, problem: str) -> None:
         avro.read_long(data, 0)
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 9])
+@each("data", [b"", b"\x80", b"\xff" * 9])
 def test_number_that_ends_too_early(data: bytes) -> None:
     with pytest.raises(avro.Cut):
         avro.read_long(data, 0)
 
 
-@pytest.mark.parametrize("length", [-1, -(1 << 62)])
+@each("length", [-1, -(1 << 62)])
 def test_negative_length(length: int) -> None:
     with pytest.raises(ValueError, match="negative"):
         avro.read_bytes(avro.write_long(length), 0)
 
 
-@pytest.mark.parametrize("length", [1, 1 << 31, (1 << 63) - 1])
+@each("length", [1, 1 << 31, (1 << 63) - 1])
 def test_length_beyond_the_buffer(length: int) -> None:
     with pytest.raises(avro.Cut, match=str(length)):
         avro.read_bytes(avro.write_long(length), 0)
 
 
-@pytest.mark.parametrize(("data", "answer"), [(b"\0", False), (b"\1", True)])
+@each(("data", "answer"), [(b"\0", False), (b"\1", True)])
 def test_boolean(data: bytes, answer: bool) -> None:
     assert avro.read_boolean(data, 0) == (answer, 1)
 

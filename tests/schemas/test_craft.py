@@ -20,10 +20,10 @@ from schemas.wire.craft import layout as craft
 from schemas.wire.craft import primitives as p
 from spark_jobs.codec import Side, transcode_one
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
-from tests.support.golden import GOLDEN, Golden, Registry, cases
+from tests.support.each import each
+from tests.support.golden import GOLDEN, Golden, Registry, both, cases
 
 CRAFT = GOLDEN / "craft"
-DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 
 
 def decoder(tables: Tables | None = None, **options: Any) -> CraftDecoder:
@@ -46,8 +46,7 @@ def refused(value: bytes) -> str:
 
 
 # ---- TiCDC's bytes
-@DDL
-@pytest.mark.parametrize("golden", cases("craft"), ids=str)
+@each(("golden", "ddl"), **both(cases("craft")))
 def test_bytes(golden: Golden, ddl: bool) -> None:
     """encode(decode(message)) is the message: one row each, and batched as the original batched."""
     reader, writer = golden.side(ddl).decoder(), Side("craft", golden.schemas, golden.options()).encoder()
@@ -92,7 +91,7 @@ def test_dumps_of_the_documents() -> None:
     assert resolved == Watermark("craft", 424316594097225729)
 
 
-@pytest.mark.parametrize("name", ["seed_hexdump_301.bin", "seed_hexdump_41.bin", "seed_hexdump_20.bin"])
+@each("name", ["seed_hexdump_301.bin", "seed_hexdump_41.bin", "seed_hexdump_20.bin"])
 def test_dumps_are_written_again(name: str) -> None:
     message = Message(None, (CRAFT / name).read_bytes())
     assert transcode_one(decoder(), encoder(), message).out == [message]
@@ -119,7 +118,7 @@ def test_numbers_become_names_with_a_definition() -> None:
 
 
 # ---- rows of other formats
-@pytest.mark.parametrize("golden", [g for g in cases("avro") if g.name.endswith("before.ext1")], ids=str)
+@each("golden", [g for g in cases("avro") if g.name.endswith("before.ext1")], ids=str)
 def test_rows_of_avro_come_back(golden: Golden) -> None:
     """Every value of nearly every type: Avro → Craft → event."""
     there = Side("craft", golden.schemas, golden.options()).encoder()
@@ -161,7 +160,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "more"), VALUES)
+@each(("kind", "value", "more"), VALUES)
 def test_a_value_of_each_type(kind: str, value: Any, more: dict[str, Any]) -> None:
     of = table(column("v", kind, **more))
     pair = Pair("craft", Tables(of))
@@ -170,7 +169,7 @@ def test_a_value_of_each_type(kind: str, value: Any, more: dict[str, Any]) -> No
     assert again.flags == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "more", "code"),
     [
         ("enum", "x", {}, "TYPE_UNKNOWN"),
@@ -347,8 +346,8 @@ def _with(part: int, data: bytes) -> bytes:
     return _message(parts[0], parts[1], parts[2], sizes)
 
 
-@pytest.mark.parametrize("number", HUGE)
-@pytest.mark.parametrize(
+@each("number", HUGE)
+@each(
     "make",
     [
         lambda n: _with(2, n + b"\x01\x01\x02abid"),  # terms
@@ -380,7 +379,7 @@ def test_counts_and_sizes_that_lie(make: Any, number: int) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "says"),
     [
         (b"", "empty"),
@@ -449,7 +448,7 @@ def test_ddl_and_resolved_bodies() -> None:
     assert "with a body" in refused(_message(headers, b"x", b"", [_table(len(headers), 0), _table(1)]))
 
 
-@pytest.mark.parametrize("kind", [craft.RESOLVED, craft.ROW])
+@each("kind", [craft.RESOLVED, craft.ROW])
 def test_a_message_of_very_many_events_is_refused_unread(kind: int) -> None:
     count = 1 << 20
     headers = p.uvarint(1) + b"\x00" * (count - 1) + bytes([kind]) * count + b"\x01" + b"\x00" * (3 * count - 1)
@@ -457,8 +456,8 @@ def test_a_message_of_very_many_events_is_refused_unread(kind: int) -> None:
     assert "events, at most" in refused(value)
 
 
-@pytest.mark.parametrize("repeat", [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF])
-@pytest.mark.parametrize("tables", [1 << 10, 1 << 19, (1 << 20) - 8])
+@each("repeat", [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF])
+@each("tables", [1 << 10, 1 << 19, (1 << 20) - 8])
 @pytest.mark.timeout(30)  # these take milliseconds, a quadratic reader would take minutes
 def test_a_mebibyte_of_one_byte(repeat: int, tables: int) -> None:
     data = b"\x01" + bytes([repeat]) * (1 << 20) + p.uvarint(tables)[::-1]
@@ -480,13 +479,14 @@ def test_memory_is_bounded_where_it_could_grow_most() -> None:
 
 def test_what_is_kept_between_messages_is_bounded() -> None:
     """Every message with another dictionary and other columns."""
-    reader = decoder()
+    reader, values = decoder(), list[bytes]()
+    for n in range(80):
+        names = [f"{n:x}.{k:x}" for k in range(1100)]
+        cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
+        values.append(craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)]))
     tracemalloc.start()
     try:
-        for n in range(80):
-            names = [f"{n:x}.{k:x}" for k in range(1100)]
-            cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
-            value = craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)])
+        for value in values:
             assert len(reader.decode(Message(None, value))) == 1
         assert tracemalloc.get_traced_memory()[0] < 8 << 20
     finally:

@@ -29,7 +29,8 @@ from schemas.wire.debezium import DebeziumEncoder
 from schemas.wire.debezium_cells import DebeziumCellWriter, _Batch
 from tests.schemas.rows import COMMIT_TS, ID, change, column, table
 from tests.support.cells import Cells
-from tests.support.golden import FORMATS, Golden, Registry, cases
+from tests.support.each import each
+from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not json_write_kernels.COMPILED, reason="numba is not installed")
@@ -108,7 +109,7 @@ def is_unusual(event: RowChange) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize("golden", [c for f in FORMATS for c in cases(f)], ids=str)
+@each("golden", **sampled(c for f in FORMATS for c in cases(f)))
 def test_goldens(golden: Golden) -> None:
     for ddl, sets in ((False, OPTIONS[:2]), (True, OPTIONS[1:])):
         events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
@@ -204,10 +205,16 @@ def changes(draw: st.DrawFn) -> tuple[RowChange, int]:
     return event, draw(st.sampled_from([TIME, -1, 0]))
 
 
-@given(st.lists(changes(), min_size=1, max_size=8), st.sampled_from(OPTIONS))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
-def test_made_up_rows(made: list[tuple[RowChange, int]], options: dict[str, Any]) -> None:
-    check([event for event, _ in made], options, [time for _, time in made])
+@pytest.mark.parametrize("examples", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_made_up_rows(examples: int) -> None:
+    slow = [HealthCheck.too_slow, HealthCheck.large_base_example]
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=slow)
+    @given(st.lists(changes(), min_size=1, max_size=8), st.sampled_from(OPTIONS))
+    def agree(made: list[tuple[RowChange, int]], options: dict[str, Any]) -> None:
+        check([event for event, _ in made], options, [time for _, time in made])
+
+    agree()
 
 
 NUMBERS = table(column("d", "double"), column("f", "float"), column("n", "decimal", length=65, scale=30))
@@ -235,7 +242,7 @@ def test_random_numbers() -> None:
     assert check([change(NUMBERS, row) for row in rows], OPTIONS[1]) > 2990
 
 
-@pytest.mark.parametrize("zone", ZONES[2:6])
+@each("zone", ZONES[2:6])
 def test_zones_around_their_changes(zone: str) -> None:
     of, start = table(column("at", "timestamp")), datetime(2011, 1, 1)
     hours = [start + timedelta(minutes=30 * n, seconds=n % 3 - 1) for n in range(400 * 48)]

@@ -20,6 +20,7 @@ from spark_jobs.lookup import FileSchemas
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support import connector
 from tests.support.connector import ByName
+from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 
 AVRO: dict[str, Any] = {
@@ -28,12 +29,18 @@ AVRO: dict[str, Any] = {
     "avro_bigint_unsigned_handling_mode": "string",
 }
 SOURCES = [g for name in ("avro", "debezium") for g in cases(name) if g.name.endswith((".ext1", ".ext.schema"))]
+
+
+def _rich(golden: Golden) -> bool:
+    return golden.name.startswith(("wide.", "pk_", "defaults.", "names."))
+
+
 # A column with one of these flags may come back otherwise.
 LOST = ("zero_date", "year_adjusted")
 
 
 @pytest.mark.parametrize("decimal", ["precise", "string"])
-@pytest.mark.parametrize("golden", SOURCES, ids=str)
+@each("golden", [g for g in SOURCES if _rich(g)], slow=[g for g in SOURCES if not _rich(g)])
 def test_rows_through_debezium_avro(golden: Golden, decimal: str) -> None:
     """event → debezium-avro → event is the identity, but for zero dates, NULL for a default, and rounded decimals."""
     registry, tables = Registry(), golden.definitions
@@ -86,7 +93,7 @@ def test_a_rounded_decimal_is_not_written_as_if_it_were_exact() -> None:
             Pair(name).write(event)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "default", "value"),
     [
         (column("v", "decimal", length=10, scale=6), "17.2333", "17.233300"),

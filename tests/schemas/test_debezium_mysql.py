@@ -21,6 +21,7 @@ from spark_jobs.codec import decode_one
 from spark_jobs.summary import Summary
 from tests.support import connector
 from tests.support.connector import ByName
+from tests.support.each import each
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
 MODES: dict[str, dict[str, Any]] = {
@@ -113,14 +114,14 @@ def _case(name: str, messages: list[Message], without_strange: bool) -> tuple[An
 
 
 # schema_name_avro: the connector was told to adjust names, in JSON too.
-@pytest.mark.parametrize("name", WIDE)
+@each("name", WIDE)
 def test_json_with_schema_gives_the_same_rows(name: str) -> None:
     messages, versions, wanted = _case(name, connector.json_messages(name), name == "schema_name_avro")
     binary = {k: v for k, v in MODES.get(name, {}).items() if k == "binary_handling_mode"}
     _check(name, _rows(messages, ByName({}), versions=versions, **binary), wanted)
 
 
-@pytest.mark.parametrize("name", WIDE)
+@each("name", WIDE)
 def test_json_without_schema_gives_the_same_rows(name: str) -> None:
     """With table definitions, and options that say how the connector was set."""
     messages, versions, wanted = _case(name, connector.json_messages(f"{name}.noschema"), name == "schema_name_avro")
@@ -128,7 +129,7 @@ def test_json_without_schema_gives_the_same_rows(name: str) -> None:
     _check(name, _rows(messages, ByName({}), versions=versions, **options), wanted)
 
 
-@pytest.mark.parametrize("name", WIDE)
+@each("name", WIDE)
 def test_avro_gives_the_same_rows(name: str) -> None:
     """The connector's own converter refused names that Avro does not take."""
     messages, versions, wanted = _case(name, connector.avro_messages(name), without_strange=True)

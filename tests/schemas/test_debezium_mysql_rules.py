@@ -20,6 +20,7 @@ from spark_jobs.codec import Side
 from tests.schemas.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support import connector
 from tests.support.connector import ByName
+from tests.support.each import each
 from tests.support.golden import Golden, Registry
 
 
@@ -60,7 +61,7 @@ def test_only_not_null_columns_have_their_defaults() -> None:
         assert again.flags == []
 
 
-@pytest.mark.parametrize(("kind", "default"), [("float", 3.14), ("float", 16777217), ("float", 1e39), ("double", 3.14)])
+@each(("kind", "default"), [("float", 3.14), ("float", 16777217), ("float", 1e39), ("double", 3.14)])
 def test_a_schemas_default_is_read_as_values_are(kind: str, default: float) -> None:
     """NULL that a converter filled with it is found by comparing them: a float32 is widened."""
     field = {"name": "v", "type": {"type": kind, "connect.default": default}, "default": default}
@@ -144,7 +145,7 @@ def test_key_is_written_in_index_order() -> None:
     assert list(json.loads(message.key)["payload"]) == ["b", "id"]
 
 
-@pytest.mark.parametrize("tombstones", [True, False])
+@each("tombstones", [True, False])
 def test_tombstones(tombstones: bool) -> None:
     encoder = Pair("debezium-mysql", tombstones_on_delete=tombstones).encoder
     written = encoder.encode(change(WIDE_TABLE, None, {"v": "a", "n": "1"}), ORIGIN)
@@ -171,7 +172,7 @@ def test_ddl_and_watermarks_do_not_go_among_rows() -> None:
     assert (again.ddl_type, again.db, again.table, again.commit_ts) == (11, "shop", "t", COMMIT_TS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "options", "flag"),
     [
         ("bigint", "18446744073709551615", {}, "unsigned_wrapped"),
@@ -193,7 +194,7 @@ def test_what_a_form_can_not_hold(kind: str, value: Any, options: dict[str, Any]
     assert event.flags == [f"{flag}:c"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "mode"),
     [
         ("time", "-00:00:01", "connect"),
@@ -216,8 +217,8 @@ TIMES = table(
 )
 
 
-@pytest.mark.parametrize("bare", [False, True], ids=["schema", "bare"])
-@pytest.mark.parametrize("mode", MODES)
+@each("bare", [False, True], ids=["schema", "bare"])
+@each("mode", MODES)
 def test_times_in_every_mode(mode: str, bare: bool) -> None:
     """connect cuts at the millisecond, and says so; every other mode gives back what it was given."""
     fraction = "123456" if mode != "connect" else "123000"

@@ -20,7 +20,8 @@ from tests.schemas.rows import Pair, Tables, change, table
 from tests.schemas.test_debezium_mysql import VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
-from tests.support.golden import Golden, Registry, cases
+from tests.support.each import each
+from tests.support.golden import Golden, Registry, cases, sampled
 
 JSON_FORMS: list[dict[str, Any]] = [
     {"decimal_handling_mode": d, "bigint_unsigned_handling_mode": "precise", "time_precision_mode": t,
@@ -60,7 +61,7 @@ def _flag_names(event: RowChange) -> set[str]:
 @pytest.mark.parametrize(
     "form", [FORMS[0], FORMS[3], FORMS[4], AVRO_FORM], ids=lambda f: "-".join(map(str, f.values()))
 )
-@pytest.mark.parametrize("golden", SOURCES, ids=str)
+@each("golden", **sampled(SOURCES))
 def test_every_format_comes_back(golden: Golden, form: dict[str, Any]) -> None:
     """event → connector's message → event: the same row, and a flag for what types.md §4 says is lost."""
     registry, decoder = Registry(), golden.side(ddl=True).decoder()
@@ -156,7 +157,7 @@ def test_connector_messages_are_written_again() -> None:
     assert seen == len(VERSIONS)
 
 
-@pytest.mark.parametrize("source", [{}, {"db": "shop"}, {"db": "shop", "table": "other"}, {"db": 1, "table": "t"}])
+@each("source", [{}, {"db": "shop"}, {"db": "shop", "table": "other"}, {"db": 1, "table": "t"}])
 def test_a_source_of_another_table_is_refused(source: dict[str, Any]) -> None:
     """It goes out as it came, and a reader takes db and table from it."""
     pair = Pair("debezium-mysql", Tables(table()))

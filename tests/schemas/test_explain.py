@@ -17,6 +17,8 @@ from schemas.wire import FORMATS
 from spark_jobs.cli import main
 from spark_jobs.endpoints import KafkaClient
 from spark_jobs.explain import find, render
+from tests.support.each import each
+from tests.support.fuzz import amounts
 from tests.support.golden import Golden, cases
 
 BUILT = [name for name in FORMATS if cases(name)]
@@ -113,7 +115,7 @@ def test_a_key_only_delete_is_read_from_the_key() -> None:
     assert (field["side"], field["column"], field["part"], field["offset"]) == ("before", "id", "key", 5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "code"),
     [
         (Message(None, None), "UNKNOWN_FORMAT"),
@@ -132,13 +134,14 @@ def test_what_can_not_be_read_is_shown(message: Message, code: str) -> None:
     assert max(map(len, render(answer).splitlines())) <= 100
 
 
-def test_damaged_messages_are_explained_or_refused() -> None:
+@pytest.mark.parametrize("mutations", amounts(5, 40))
+def test_damaged_messages_are_explained_or_refused(mutations: int) -> None:
     import random
 
     rng = random.Random(20261121)
     for golden in WIDE:
         pool = [m for m in golden.messages() if m.value][:4]
-        for _ in range(40):
+        for _ in range(mutations):
             message = rng.choice(pool)
             value = bytearray(message.value or b"")
             value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
@@ -171,7 +174,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "UNKNOWN_SCHEMA_ID"
 
 
-@pytest.mark.parametrize("args", [[], ["x#0"], ["x", "--in", "x"], ["nope.jsonl"], ["kafka:topic"]])
+@each("args", [[], ["x#0"], ["x", "--in", "x"], ["nope.jsonl"], ["kafka:topic"]])
 def test_wrong_usage(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *args]) == 2
     assert "USAGE" in capsys.readouterr().err

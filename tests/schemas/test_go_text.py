@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.codec import go_text
+from tests.support.each import each
 
 
 # ---- Go's texts
@@ -20,7 +20,7 @@ def test_quote_and_back(data: bytes) -> None:
     assert quoted.isprintable()
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "quoted"),
     [
         (b"\0\x01\x04\xff\xfe", "\\x00\\x01\\x04\\xff\\xfe"),
@@ -37,7 +37,7 @@ def test_quote_as_go_does(data: bytes, quoted: str) -> None:
     assert go_text.unquote(quoted) == data
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "bits", "written", "classic"),
     [
         ("1e-07", 64, "1e-07", "1e-7"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.golden import FORMATS, ROOT, Golden, case_check, case_module, cases
+from spark_jobs.cli import main
+from tests.support.each import each
+from tests.support.golden import FORMATS, Golden, both, case_check, case_module, cases
 
 ALL = [golden for name in FORMATS for golden in cases(name)]
 DATE, DATETIME, TIMESTAMP, TIME, DECIMAL, BIGINT = 10, 12, 7, 11, 246, 8  # type codes of the meta
@@ -24,7 +24,7 @@ def test_the_cases_are_there() -> None:
 
 
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", ALL, ids=str)
+@each("golden", ALL, ids=str)
 def test_rows_are_those_of_the_meta(golden: Golden, ddl: bool) -> None:
     check = case_check(golden)
     score = check.check(golden.plain(ddl))
@@ -73,11 +73,11 @@ def _unpadded(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize(
-    "golden",
-    [g for g in [*cases("debezium"), *cases("debezium-avro")] if not g.meta["options"].get("debezium_disable_schema")],
-    ids=str,
+@each(
+    ("golden", "ddl"),
+    **both(
+        g for g in [*cases("debezium"), *cases("debezium-avro")] if not g.meta["options"].get("debezium_disable_schema")
+    ),
 )
 def test_debezium_value_that_is_not_the_rows_has_its_flag(golden: Golden, ddl: bool) -> None:
     """golden_check excuses what TiCDC's Debezium loses; the reader of our output learns it by a flag only."""
@@ -91,16 +91,14 @@ def test_debezium_value_that_is_not_the_rows_has_its_flag(golden: Golden, ddl: b
     assert unflagged == []
 
 
-@pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str
-)
+@each("golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str)
 def test_debezium_without_schema_flags_every_value(golden: Golden) -> None:
     for where, column, _, got, flags in _cells(golden, ddl=False):
         if got is not None:
             assert f"untyped:{column.name}" in flags, where
 
 
-@pytest.mark.parametrize("golden", cases("avro"), ids=str)
+@each("golden", cases("avro"), ids=str)
 def test_avro_has_no_flag_but_an_unknown_op(golden: Golden) -> None:
     """Avro holds every value exactly; only insert and update may look the same."""
     blind = not (
@@ -120,12 +118,13 @@ def test_avro_has_no_flag_but_an_unknown_op(golden: Golden) -> None:
     ],
     ids=str,
 )
-def test_command_line_prints_the_same(golden: Golden) -> None:
-    command = [sys.executable, "-m", "spark_jobs", "decode", "--format", golden.format, "--out", "-"]
+def test_command_line_prints_the_same(golden: Golden, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["decode", "--format", golden.format, "--out", "-"]
     command += ["--in", str(golden.messages_file), "--schemas", str(golden.meta_file), "--ddl", str(golden.meta_file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    code = main(command)
+    out, err = capfd.readouterr()
+    assert code == 0, err
+    lines = [json.loads(line) for line in out.splitlines()]
     assert lines == golden.plain(ddl=True)
     assert case_check(golden).check(lines).differences == []
-    assert f"decode: messages in {len(golden.messages())}" in done.stderr
+    assert f"decode: messages in {len(golden.messages())}" in err

@@ -15,6 +15,7 @@ from schemas.table import Column, Value
 from schemas.values import join_allowed, split_allowed
 from schemas.wire.base import Context
 from tests.schemas.rows import ORIGIN, Tables, change, column, table
+from tests.support.each import each
 from tests.support.golden import GOLDEN, Golden, Registry, cases
 
 ELEMENTS = ("a", "b,c", "it''s", "x\\'y")
@@ -61,21 +62,19 @@ SAMPLES: tuple[tuple[Column, tuple[Value, ...], tuple[Value, ...]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("of", "value"), [(of, value) for of, held, _ in SAMPLES for value in held], ids=lambda v: getattr(v, "type", v)
-)
+@each(("of", "value"), [(of, value) for of, held, _ in SAMPLES for value in held], ids=lambda v: getattr(v, "type", v))
 def test_what_a_column_holds(of: Column, value: Value) -> None:
     Held().check(table(of), (None, {"v": value}), [])
 
 
-@pytest.mark.parametrize(("of", "value"), [(of, value) for of, _, others in SAMPLES for value in others], ids=repr)
+@each(("of", "value"), [(of, value) for of, _, others in SAMPLES for value in others], ids=repr)
 def test_what_a_column_does_not_hold(of: Column, value: Value) -> None:
     with pytest.raises(WireError) as caught:
         Held().check(table(of), ({"id": "1", "v": value}, None), ["lossy_decimal:id"])
     assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
 
 
-@pytest.mark.parametrize("kind", ["enum", "set"])
+@each("kind", ["enum", "set"])
 def test_elements_that_avro_lists_otherwise(kind: str) -> None:
     """TiCDC's list rewrites quotes, and values keep them: from a schema alone both are elements (types.md §6)."""
     elements = ("it''s", "x\\'y", "a\\,b") if kind == "enum" else ("it''s", "x\\'y")

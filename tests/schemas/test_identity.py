@@ -15,15 +15,15 @@ from schemas.table import TableId
 from schemas.wire.base import BatchEncoder, Decoder
 from spark_jobs.codec import Side, transcode_one
 from spark_jobs.lookup import FileSchemas
-from tests.support.golden import Golden, Registry, cases, pairs
+from tests.support.each import each
+from tests.support.golden import Golden, Registry, both, cases, pairs
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:
     return Side(golden.format, golden.schemas, golden.options(on_lossy="flag", **options)).encoder()
 
 
-@pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", cases("avro"), ids=str)
+@each(("golden", "ddl"), **both(cases("avro")))
 def test_avro_bytes(golden: Golden, ddl: bool) -> None:
     decoder, encoder = golden.side(ddl).decoder(), _encoder(golden)
     for message in golden.messages():
@@ -50,7 +50,7 @@ def test_avro_refuses_what_is_over_max_message_bytes() -> None:
     assert f"length:{caught.value.detail.split()[4]}," in refused
 
 
-@pytest.mark.parametrize(
+@each(
     "event",
     [
         DdlEvent("simple", "d", "t", 1, None, "ALTER TABLE t REMOVE TTL"),
@@ -82,9 +82,7 @@ def test_avro_row_checksum_needs_ticdcs_other_options() -> None:
         Side("avro", FileSchemas([]), Options(enable_row_checksum=True)).encoder()
 
 
-@pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str
-)
+@each("golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str)
 def test_debezium_without_schema_and_definition_is_not_written(golden: Golden) -> None:
     """Types are not guessed: every row is refused by its column's name."""
     decoder, encoder = golden.side().decoder(), _encoder(golden)
@@ -97,7 +95,7 @@ def test_debezium_without_schema_and_definition_is_not_written(golden: Golden) -
             assert result.error.code == "TYPE_UNKNOWN"
 
 
-@pytest.mark.parametrize("golden", cases("debezium"), ids=str)
+@each("golden", cases("debezium"), ids=str)
 def test_debezium_json_with_definitions(golden: Golden) -> None:
     decoder, encoder = golden.side(ddl=True).decoder(), _encoder(golden)
     for message in golden.messages():
@@ -107,7 +105,7 @@ def test_debezium_json_with_definitions(golden: Golden) -> None:
         assert [replace(m, key=None, value=None) for m in result.out] == [replace(message, key=None, value=None)]
 
 
-@pytest.mark.parametrize("golden", cases("debezium-avro"), ids=str)
+@each("golden", cases("debezium-avro"), ids=str)
 def test_debezium_avro_bytes(golden: Golden) -> None:
     """Rows, DDL and watermarks, byte for byte: TiCDC's wall clock is carried along.
 
@@ -126,9 +124,7 @@ def _same_again(golden: Golden, decoder: Decoder) -> None:
         assert result.out == [message]
 
 
-@pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if g.meta["options"].get("enable_tidb_extension")], ids=str
-)
+@each("golden", [g for g in cases("debezium") if g.meta["options"].get("enable_tidb_extension")], ids=str)
 def test_debezium_watermarks_are_written(golden: Golden) -> None:
     decoder, encoder = golden.side().decoder(), _encoder(golden)
     seen = 0
@@ -152,8 +148,8 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize("to", MODES, ids=lambda m: "-".join(str(v) for v in m.values()))
-@pytest.mark.parametrize("golden", WIDE, ids=str)
+@each("golden", WIDE[::3], slow=[g for g in WIDE if g not in WIDE[::3]])
+@each("to", MODES, ids=lambda m: "-".join(str(v) for v in m.values()))
 def test_avro_from_any_mode_to_any_mode_and_back(golden: Golden, to: dict[str, Any]) -> None:
     """The same rows come back from every mode; what a mode can't say is missing, never another value."""
     registry, zone = Registry(), golden.zone
@@ -216,8 +212,7 @@ def test_the_open_exceptions_exist() -> None:
     assert set(OPEN_EXCEPT) <= {g.name for g in OPEN}
 
 
-@pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", [g for g in OPEN if g.name not in OPEN_EXCEPT], ids=str)
+@each(("golden", "ddl"), **both(g for g in OPEN if g.name not in OPEN_EXCEPT))
 def test_open_bytes(golden: Golden, ddl: bool) -> None:
     """Rows batched as they came, DDL and resolved events."""
     decoder, encoder = golden.side(ddl).decoder(), Side(golden.format, golden.schemas, golden.options()).encoder()
@@ -227,7 +222,7 @@ def test_open_bytes(golden: Golden, ddl: bool) -> None:
         assert result.out == [message]
 
 
-@pytest.mark.parametrize("golden", [g for g in OPEN if g.name in OPEN_EXCEPT], ids=str)
+@each("golden", [g for g in OPEN if g.name in OPEN_EXCEPT], ids=str)
 def test_open_exceptions_keep_their_events(golden: Golden) -> None:
     """What is not written byte for byte says the same, or is refused with the reason."""
     decoder, encoder = golden.side().decoder(), Side(golden.format, golden.schemas, golden.options()).encoder()
@@ -245,7 +240,7 @@ def test_open_exceptions_keep_their_events(golden: Golden) -> None:
     assert other > 0
 
 
-@pytest.mark.parametrize("case", ["large.handlekeyonly", "large.toolarge"])
+@each("case", ["large.handlekeyonly", "large.toolarge"])
 def test_open_large_rows_are_cut_or_refused(case: str) -> None:
     """Whole rows, from the claim-check case, give what TiCDC makes of them with the other option."""
     whole, golden = Golden("open", "large.claimcheck"), Golden("open", case)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.codec import json_exact
 from schemas.codec.json_exact import Number
+from tests.support.each import each
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -36,7 +37,7 @@ def test_reads_what_json_reads(document: Any, separators: tuple[str, str], ascii
     assert json.loads(json_exact.dump(got)) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", ["1.10", "1e400", "-0", "-0.0", "123456789012345678901234567890.123456789", "1E+05"])
+@each("text", ["1.10", "1e400", "-0", "-0.0", "123456789012345678901234567890.123456789", "1E+05"])
 def test_numbers_stay_the_text_they_were(text: str) -> None:
     got = json_exact.decode(f"[{text}]")
     assert got == [text]
@@ -44,7 +45,7 @@ def test_numbers_stay_the_text_they_were(text: str) -> None:
     assert json_exact.dump(got) == f"[{text}]"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -79,7 +80,7 @@ def test_what_is_refused(text: str) -> None:
         json_exact.decode(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "number"),
     [("0", 0), ("-1", -1), ("18446744073709551615", (1 << 64) - 1), ("-9223372036854775808", -(1 << 63))],
 )
@@ -87,7 +88,7 @@ def test_integer(text: str, number: int) -> None:
     assert json_exact.integer(Number(text), "x") == number
 
 
-@pytest.mark.parametrize("value", [Number("1.0"), Number("1e3"), Number("1" * 21), "1", 1, None, True, [], Number("-")])
+@each("value", [Number("1.0"), Number("1e3"), Number("1" * 21), "1", 1, None, True, [], Number("-")])
 def test_what_is_no_integer(value: Any) -> None:
     with pytest.raises(ValueError, match="x is no integer"):
         json_exact.integer(value, "x")

@@ -8,6 +8,7 @@ import pytest
 
 from schemas.errors import SetupError
 from schemas.kafka_settings import client_settings, for_java, for_librdkafka, java_settings
+from tests.support.each import each
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -50,7 +51,7 @@ SAME: dict[str, tuple[Settings, Settings]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("ours", "theirs"), SAME.values(), ids=SAME)
+@each(("ours", "theirs"), SAME.values(), ids=SAME)
 def test_each_client_by_the_names_of_the_other(ours: Settings, theirs: Settings) -> None:
     assert for_java(ours) == for_java(theirs) == theirs
     assert for_librdkafka(theirs) == for_librdkafka(ours) == ours
@@ -77,7 +78,7 @@ ONE_WAY: dict[str, tuple[Settings, Settings, Settings]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "ours", "theirs"), ONE_WAY.values(), ids=ONE_WAY)
+@each(("given", "ours", "theirs"), ONE_WAY.values(), ids=ONE_WAY)
 def test_what_only_one_client_is_told(given: Settings, ours: Settings, theirs: Settings) -> None:
     assert for_librdkafka(given) == ours
     assert for_java(given) == theirs
@@ -109,13 +110,13 @@ REFUSED_BY_LIBRDKAFKA = {
 }
 
 
-@pytest.mark.parametrize(("given", "words"), REFUSED_BY_JAVA.values(), ids=REFUSED_BY_JAVA)
+@each(("given", "words"), REFUSED_BY_JAVA.values(), ids=REFUSED_BY_JAVA)
 def test_refused_for_java(given: Settings, words: str) -> None:
     with pytest.raises(SetupError, match=words):
         for_java(given)
 
 
-@pytest.mark.parametrize(("given", "words"), REFUSED_BY_LIBRDKAFKA.values(), ids=REFUSED_BY_LIBRDKAFKA)
+@each(("given", "words"), REFUSED_BY_LIBRDKAFKA.values(), ids=REFUSED_BY_LIBRDKAFKA)
 def test_refused_for_librdkafka(given: Settings, words: str) -> None:
     with pytest.raises(SetupError, match=words):
         for_librdkafka(given)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pytest
-
 from schemas.errors import WireError
 from schemas.event import RowChange
 from schemas.losses import LOSSES, Loss
 from schemas.table import Column, Value
 from tests.matrix.passage import Passage, Tally
 from tests.schemas.rows import ORIGIN, Tables, change, column, table
+from tests.support.each import each
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _event_of(example: Example) -> RowChange:
     return replace(event, flags=list(example.flags), key_only=bool(told.get("key_only")), commit_ts=commit_ts)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.row}-{loss.what}")
+@each("loss", LOSSES, ids=lambda loss: f"{loss.row}-{loss.what}")
 def test_each_loss_is_told(loss: Loss) -> None:
     """The example is refused with the row's code, or what is written (or read again) has the row's flag."""
     example = EXAMPLES[loss.what]

@@ -1,7 +1,7 @@
 """Format A → event → format B → event is the identity for every pair and every golden case, but for what
 `schemas/losses.py` names: there its flag or its error appears (types.md §4).
 
-A sample of the cases by default; BRIDGE_MATRIX=all runs all cases through all forms.
+Some tables by default, more in the slow tests; BRIDGE_MATRIX=all runs all cases through all forms.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ from tests.matrix.passage import FORMS, MORE_FORMS, Given, Passage, Tally, read_
 from tests.schemas.test_debezium_mysql import DEFAULTS, MODES, VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
+from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 
 SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
-SAMPLE = (
-    "wide.", "pk_types.", "charset.", "defaults.", "names.", "names_ascii.", "names_collision.", "generated.",
-    "evolution.", "no_key.", "partition.", "uk_notnull.", "pk_int.", "large.handlekeyonly",
+SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")
+MORE = (
+    "defaults.", "names_ascii.", "names_collision.", "evolution.", "no_key.", "partition.", "uk_notnull.", "pk_int.",
+    "large.handlekeyonly",
 )  # fmt: skip
+PARTS = pytest.mark.parametrize("more", [False] if WHOLE else [False, pytest.param(True, marks=pytest.mark.slow)])
 # A message carries nothing else where these differ: one of them is enough.
 REPEATED = (".batch1", ".lz4", ".snappy", ".build_at_end", ".build_at_end.batch64", ".startts.noold", ".noschema")
 
 
-def chosen(format_: str) -> list[Golden]:
+def chosen(format_: str, more: bool) -> list[Golden]:
     found = cases(format_)
     if WHOLE:
         return found
-    return [g for g in found if g.name.startswith(SAMPLE) and not (g.name.endswith(REPEATED) and "ext" not in g.name)]
+    found = [g for g in found if not (g.name.endswith(REPEATED) and "ext" not in g.name)]
+    some = [g for g in found if g.name.startswith(SOME) and ".dec_" not in g.name]
+    return [g for g in found if g.name.startswith((*SOME, *MORE)) and g not in some] if more else some
 
 
 EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
@@ -48,11 +53,12 @@ EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
 WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "craft", "open", "open-tiflow")
 
 
-@pytest.mark.parametrize("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@each("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@PARTS
 @pytest.mark.parametrize("source", SOURCES)
-def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
+def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -> None:
     same = Counter[str]()
-    for golden in cases(source) if WHOLE else chosen(source):
+    for golden in chosen(source, more):
         registry = Registry()
         options = Options.of({**EXTENDED, "time_zone": golden.zone})
         writer = Side(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
@@ -75,12 +81,13 @@ def test_statements_and_watermarks_come_back(source: str, to: str) -> None:
     assert same or to == "debezium-mysql" or source == "avro"
 
 
-@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@PARTS
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str) -> None:
+def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str, more: bool) -> None:
     tally, wrong = Tally(), list[str]()
-    for golden in chosen(source):
+    for golden in chosen(source, more):
         passage = Passage(form, golden.zone, golden.definitions if defined else None)
         for event, origin in source_rows(golden, defined):
             passage.check(event, origin, tally)
@@ -97,11 +104,12 @@ def ddl_text(golden: Golden) -> Definitions:
     return Definitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
 
 
+@PARTS
 @pytest.mark.parametrize("source", ["avro", "debezium", "debezium-avro", "open", "simple", "canal-json"])
-def test_tables_from_ddl_text_do_as_well(source: str) -> None:
+def test_tables_from_ddl_text_do_as_well(source: str, more: bool) -> None:
     """The same rows as with the tables that TiDB itself listed, and the same ways through the other formats."""
     tally = Tally()
-    for golden in chosen(source):
+    for golden in chosen(source, more):
         tables = ddl_text(golden)
         side = replace(golden.side(), tables=tables)
         rows = [(e, origin) for e, origin in read_all(golden, side.decoder()) if isinstance(e, RowChange)]
@@ -119,7 +127,11 @@ def _read(event: RowChange) -> tuple[object, ...]:
     return event.op, event.commit_ts, event.table.id, event.key, event.before, event.after, event.flags
 
 
-SETTINGS = [n for n in connector.settings() if WHOLE or n in ("default", "bigint_precise", "edge", "decimal_double")]
+SETTINGS = [
+    n if n == "default" else pytest.param(n, marks=pytest.mark.slow)
+    for n in connector.settings()
+    if WHOLE or n in ("default", "bigint_precise", "edge", "decimal_double")
+]
 
 
 def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message]]:
@@ -136,7 +148,7 @@ def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message
     return out
 
 
-@pytest.mark.parametrize("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:

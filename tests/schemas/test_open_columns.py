@@ -23,6 +23,7 @@ from schemas.wire.open_protocol import cells as cell_values
 from schemas.wire.open_protocol.columns import cell_of, derived_keys
 from tests.schemas.open_messages import decode, message_of, refusal, row_of
 from tests.schemas.rows import ORIGIN, Pair, Tables, change, column, table
+from tests.support.each import each
 from tests.support.golden import Golden, Registry
 
 
@@ -80,9 +81,7 @@ def test_a_definition_that_contradicts_the_message_is_an_error() -> None:
 ENUM = table(column("e", "enum", elements=("a", "", "b,c")), column("s", "set", elements=("x", "y", "z")))
 
 
-@pytest.mark.parametrize(
-    ("e", "s", "wire"), [("a", "", (1, 0)), ("", "x,z", (2, 5)), ("b,c", "x,y,z", (3, 7)), (None, "y", (None, 2))]
-)
+@each(("e", "s", "wire"), [("a", "", (1, 0)), ("", "x,z", (2, 5)), ("b,c", "x,y,z", (3, 7)), (None, "y", (None, 2))])
 def test_enum_and_set_by_number(e: str | None, s: str, wire: tuple[int | None, int]) -> None:
     pair = Pair("open", Tables(ENUM))
     event = change(ENUM, {"e": e, "s": s})
@@ -106,7 +105,7 @@ def test_enum_index_zero_beside_an_empty_element_comes_back_as_zero() -> None:
         assert format_named("open").encoder(Context(Registry())).encode(event, message) == [message]
 
 
-@pytest.mark.parametrize(("name", "value"), [("e", "z"), ("s", "x,q"), ("s", "x,,y")])
+@each(("name", "value"), [("e", "z"), ("s", "x,q"), ("s", "x,,y")])
 def test_elements_that_are_none_are_refused_by_column(name: str, value: str) -> None:
     error = Pair("open").refusal(change(ENUM, {"e": "a", "s": "x", name: value}))
     assert (error.code, error.fields["column"]) == ("INVALID_VALUE", name)

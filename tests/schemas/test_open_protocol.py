@@ -23,7 +23,8 @@ from schemas.wire.open_protocol.frame import join_key, join_value
 from spark_jobs.codec import decode_one, plain_lines
 from tests.schemas.open_messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.schemas.rows import ORIGIN, Tables, change, column, table
-from tests.support.golden import Golden, Registry, cases
+from tests.support.each import each
+from tests.support.golden import Golden, Registry, cases, sampled
 
 # ---- the documents' example logs: releases of 2020, without flags, VARCHAR as base64
 _LOGS = r"""
@@ -68,7 +69,7 @@ def test_the_documents_logs_without_the_option_or_with_a_definition() -> None:
     assert row_of(insert, tables=Tables(binary), open_varchar_base64=True).after == {"id": "1", "val": b"aa"}
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
+@each("number", [0, 1, 2, 3])
 def test_the_documents_logs_are_written_again(number: int) -> None:
     """Cells without flags stay without; only the frame of a resolved event is today's."""
     message = _log_messages()[number]
@@ -78,7 +79,7 @@ def test_the_documents_logs_are_written_again(number: int) -> None:
 
 
 # ---- values
-@pytest.mark.parametrize(
+@each(
     ("cell", "value"),
     [
         ('{"t":14,"f":65,"v":"2000-00-00"}', "2000-00-00"),
@@ -108,7 +109,7 @@ def test_values(cell: str, value: Any) -> None:
     assert event.flags == (["enum_number:c"] if '"t":247' in cell else [])
 
 
-@pytest.mark.parametrize(
+@each(
     "cell",
     [
         '{"t":1,"f":65,"v":128}',
@@ -166,7 +167,7 @@ def test_cells_that_are_none(cell: str) -> None:
     assert refusal(many).code == "MALFORMED"
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         b"", b"null", b"1", b"[]", b"{}", b'{"u":{}}', b'{"u":{},"p":{}}', b'{"d":{}}', b'{"u":1}', b'{"x":{}}',
@@ -181,7 +182,7 @@ def test_rows_that_are_none(value: bytes) -> None:
     assert refusal(message_of(value)).code == "MALFORMED"
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         b"", b"1", b"[]", b"{}", {"t": 1}, {**KEY, "t": 4}, {**KEY, "t": "1"}, {**KEY, "ts": -1}, {**KEY, "ts": 1.5},
@@ -235,7 +236,7 @@ def test_many_events_in_one_message_are_bounded() -> None:
 
 
 # ---- shapes read by a regular expression give what JSON gives
-@pytest.mark.parametrize("golden", [g for f in ("open", "open-tiflow") for g in cases(f)], ids=str)
+@each("golden", **sampled(g for f in ("open", "open-tiflow") for g in cases(f)))
 def test_both_ways_of_reading_agree(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_rows, "_FAST_AT", ())
     slow = [_all(golden)] * 2
@@ -244,7 +245,7 @@ def test_both_ways_of_reading_agree(golden: Golden, monkeypatch: pytest.MonkeyPa
     assert [_all(golden, decoder), _all(golden, decoder)] == slow
 
 
-@pytest.mark.parametrize("name", ["wide.default", "bulk.default", "pk_types.default", "bulk.onlyupdated"])
+@each("name", ["wide.default", "bulk.default", "pk_types.default", "bulk.onlyupdated"])
 def test_both_ways_agree_on_damaged_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden, rng = Golden("open", name), random.Random(20261121)
     messages = golden.messages()

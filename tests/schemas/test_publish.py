@@ -19,12 +19,13 @@ from schemas.table import Table, TableId
 from schemas.types import Kind
 from spark_jobs.definitions import Definitions
 from tests.schemas.rows import column, table
+from tests.support.each import each
 from tests.support.golden import Golden, cases
 
 AVRO = cases("avro")
 
 
-@pytest.mark.parametrize("golden", AVRO, ids=str)
+@each("golden", AVRO, ids=str)
 def test_avro_text_is_what_ticdc_registered(golden: Golden) -> None:
     """From the definitions of the meta, in its mode: all that TiCDC registered, and nothing else."""
     tables = golden.definitions
@@ -61,9 +62,7 @@ def vars_of(options: Options) -> dict[str, Any]:
     return asdict(options)
 
 
-@pytest.mark.parametrize(
-    "golden", [g for g in cases("debezium") if g.name.endswith("schema") and "noschema" not in g.name], ids=str
-)
+@each("golden", [g for g in cases("debezium") if g.name.endswith("schema") and "noschema" not in g.name], ids=str)
 def test_debezium_schemas_are_ticdcs(golden: Golden) -> None:
     """Row schemas from definitions equal those in the messages, key order included."""
     options, seen = golden.options(), 0
@@ -85,7 +84,7 @@ def test_debezium_schemas_are_ticdcs(golden: Golden) -> None:
     assert seen > 0 or golden.name.startswith("ddl_kinds")  # has no rows
 
 
-@pytest.mark.parametrize("golden", cases("debezium-avro"), ids=str)
+@each("golden", cases("debezium-avro"), ids=str)
 def test_debezium_avro_text_is_what_ticdc_registered(golden: Golden) -> None:
     """Key and value of rows, DDL and watermarks, in the case's mode: byte for byte, and nothing else."""
     tables, options = golden.definitions, golden.options()
@@ -146,7 +145,7 @@ def _described(table_: Table, columns: list[dict[str, Any]]) -> Table:
 _CHANCE = ("comment",)
 
 
-@pytest.mark.parametrize("golden", [g for g in cases("debezium") if g.name.endswith(".schema")], ids=str)
+@each("golden", [g for g in cases("debezium") if g.name.endswith(".schema")], ids=str)
 def test_table_changes_are_ticdcs(golden: Golden) -> None:
     """The changes of each DDL message, made anew from the definitions, as far as a meta tells them."""
     steps = {s["commit_ts"]: s for s in golden.meta["steps"]}

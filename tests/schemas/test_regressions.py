@@ -22,6 +22,7 @@ from spark_jobs.codec import Side, decode_one, transcode_one
 from spark_jobs.definitions import Definitions
 from spark_jobs.lookup import FileSchemas, Registered
 from tests.schemas.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
+from tests.support.each import each
 from tests.support.golden import Golden, Registry
 
 G = Golden("debezium", "pk_int.ext.schema")
@@ -61,7 +62,7 @@ def test_a1_lossy_decimal_is_an_error_in_a_transcode_by_default() -> None:
     assert result.error.code == "LOSSY_VALUE"
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "value"),
     [
         (column("v", "decimal", length=30, scale=10), "12345678901234567890.1234567891"),
@@ -78,7 +79,7 @@ def test_a2_what_on_lossy_flag_lets_through_is_flagged(made: Column, value: Any)
     assert event.flags != []
 
 
-@pytest.mark.parametrize("commit_ts", [1 << 63, 1 << 64, 99_999_999_999_999_999_999])
+@each("commit_ts", [1 << 63, 1 << 64, 99_999_999_999_999_999_999])
 def test_a3_commit_ts_of_more_than_63_bits_is_not_written_as_broken_avro(commit_ts: int) -> None:
     message, _ = good()
     big = replace(
@@ -104,7 +105,7 @@ def test_a4_year_that_is_no_32_bit_integer_is_not_written() -> None:
         pair.write(event)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text"),
     [
         ("tinyint unsigned", "-1"),
@@ -202,7 +203,7 @@ def test_b1_datetime_default_current_timestamp_from_avro_without_ddl() -> None:
                 assert b"CURRENT_TIMESTAMP" not in (written.value or b"")
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "default"),
     [("date", "0000-00-00"), ("datetime", "0000-00-00 00:00:00"), ("datetime", "CURRENT_TIMESTAMP(3)")],
 )
@@ -212,7 +213,7 @@ def test_b2_default_that_has_no_number_in_debezium(kind: str, default: str) -> N
     assert field(written, "d").get("default") == (0 if "CURRENT" in default else None)
 
 
-@pytest.mark.parametrize("default", ["0000-00-00"])
+@each("default", ["0000-00-00"])
 def test_b2_such_a_default_in_a_definition_does_not_stop_reading(default: str) -> None:
     columns = table(column("d", "date", has_default=True, default=default))
     written = Pair("debezium", debezium_disable_schema=True).write(
@@ -229,7 +230,7 @@ def test_b3_schema_without_before_and_after() -> None:
     assert decode(replace(message, value=compact(whole))).error is not None
 
 
-@pytest.mark.parametrize("depth", [300, 600, 900])
+@each("depth", [300, 600, 900])
 def test_b4_deep_schema_before_the_payload(depth: int) -> None:
     """RecursionError from json_exact.dump escapes."""
     message, whole = good()
@@ -237,13 +238,13 @@ def test_b4_deep_schema_before_the_payload(depth: int) -> None:
     assert decode(replace(message, value=value)).error is not None
 
 
-@pytest.mark.parametrize("text", ["1e99999999999999999999", "1e-99999999999999999999"])
+@each("text", ["1e99999999999999999999", "1e-99999999999999999999"])
 def test_b5_number_with_a_huge_exponent(text: str) -> None:
     """decimal.InvalidOperation (an ArithmeticError) escapes values.plain_decimal."""
     assert decode(extra_field(text, tidb_type="decimal")).error is not None
 
 
-@pytest.mark.parametrize(("schema", "default"), [({"type": "float"}, 1e39), ({"tidb_type": "decimal"}, "@D")])
+@each(("schema", "default"), [({"type": "float"}, 1e39), ({"tidb_type": "decimal"}, "@D")])
 def test_b6_schema_default_that_is_no_value(schema: dict[str, Any], default: Any) -> None:
     """OverflowError / InvalidOperation from column_of_field's default."""
     message = extra_field("1", default=default, **schema)
@@ -291,7 +292,7 @@ def _typed(primitive: str, tidb_type: str, **more: Any) -> dict[str, Any]:
     return {"type": primitive, "connect.parameters": {"tidb_type": tidb_type}, **more}
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         _avro_field(["null"]),
@@ -325,7 +326,7 @@ def test_c1_our_own_output_can_be_read() -> None:
     assert Pair("debezium", debezium_include_start_ts=True).through(change(table(), {})).after == {"id": "1"}
 
 
-@pytest.mark.parametrize("separators", [(", ", ": "), (",", ": "), (", ", ":")])
+@each("separators", [(", ", ": "), (",", ": "), (", ", ":")])
 def test_c2_spaces_in_json_change_nothing(separators: tuple[str, str]) -> None:
     message, whole = good()
     spaced = replace(message, value=json.dumps(whole, separators=separators).encode())
@@ -346,7 +347,7 @@ def test_c4_key_with_columns_that_the_row_does_not_have() -> None:
     assert decode(replace(message, key=b'{"payload":{"nope":1}}')).error is not None
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         '{"query":1,"type":NaN,"schema":[],"table":null,"commitTs":"x"}',
@@ -386,8 +387,8 @@ def test_c8_encoding_twice_gives_the_flags_once() -> None:
     assert event.flags == ["no_before"]
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1_0", " 1", "Infinity"])
-@pytest.mark.parametrize("name", ["avro", "debezium"])
+@each("text", ["nan", "inf", "1_0", " 1", "Infinity"])
+@each("name", ["avro", "debezium"])
 def test_c9_texts_that_only_python_takes_for_numbers(name: str, text: str) -> None:
     assert Pair(name).refusal(change(table(column("v", "double")), {"v": text})).code == "INVALID_VALUE"
 

@@ -19,6 +19,7 @@ from schemas.wire import format_named
 from schemas.wire.base import Context, Decoder
 from spark_jobs.codec import Side, decode_one, plain_lines, transcode_one
 from spark_jobs.lookup import FileSchemas
+from tests.support.each import each
 from tests.support.golden import Golden, case_check, cases
 
 ALL = [*cases("simple"), *cases("canal-json")]
@@ -85,7 +86,7 @@ def test_the_cases_are_there() -> None:
 
 
 @pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
-@pytest.mark.parametrize("golden", ALL, ids=str)
+@each("golden", ALL, ids=str)
 def test_rows_are_those_of_the_meta(golden: Golden, ddl: bool, excuses: None) -> None:
     check = case_check(golden)
     lines = _plain(golden, ddl, fetch=True)
@@ -98,7 +99,7 @@ def test_rows_are_those_of_the_meta(golden: Golden, ddl: bool, excuses: None) ->
     assert {f.partition(":")[0] for x in lines for f in x.get("flags", ())} <= allowed
 
 
-@pytest.mark.parametrize("golden", [g for g in ALL if "charset" in g.name and "avro" not in g.name], ids=str)
+@each("golden", [g for g in ALL if "charset" in g.name and "avro" not in g.name], ids=str)
 def test_replaced_bytes_are_flagged(golden: Golden) -> None:
     """Go escapes the U+FFFD it puts for bytes that are not UTF-8, and only that."""
     flags = [f for x in _plain(golden, ddl=False) for f in x.get("flags", ()) if f.startswith("invalid_utf8")]
@@ -116,7 +117,7 @@ def _rows(golden: Golden, messages: list[Message]) -> list[RowChange]:
     return [e for e in events if isinstance(e, RowChange)]
 
 
-@pytest.mark.parametrize("golden", cases("simple"), ids=str)
+@each("golden", cases("simple"), ids=str)
 def test_tables_of_the_stream_are_the_definitions(golden: Golden) -> None:
     """Types, sizes, elements, keys and NULLs as TiDB has them: what a target format needs."""
     tables = golden.definitions
@@ -139,7 +140,7 @@ def test_tables_of_the_stream_are_the_definitions(golden: Golden) -> None:
         assert [c.name for c in event.table.columns] == [c.name for c in version.table.columns]
 
 
-@pytest.mark.parametrize("name", ["wide.json", "wide.avro"])
+@each("name", ["wide.json", "wide.avro"])
 def test_simple_rows_whose_schema_was_not_seen(name: str) -> None:
     """With a definition they are typed by it; without, values come as they are, each flagged."""
     golden = Golden("simple", name)
@@ -159,7 +160,7 @@ def test_simple_rows_whose_schema_was_not_seen(name: str) -> None:
         assert all(c.vague for c in event.table.columns)
 
 
-@pytest.mark.parametrize("name", ["checksum.json.checksum", "checksum.avro.checksum"])
+@each("name", ["checksum.json.checksum", "checksum.avro.checksum"])
 def test_simple_checksums(name: str) -> None:
     """Both rows of an update; in table order after ADD COLUMN … FIRST; damage is seen."""
     golden = Golden("simple", name)
@@ -184,7 +185,7 @@ def test_claim_checks_without_their_files_are_dead_letters() -> None:
     assert all("--claim-check-dir" in x["detail"] and ".json" in x["detail"] for x in errors)
 
 
-@pytest.mark.parametrize("file", [b"", b"[]", b'{"key":null}', b'{"key":null,"value":"!"}', b'{"value":"e30="}'])
+@each("file", [b"", b"[]", b'{"key":null}', b'{"key":null,"value":"!"}', b'{"value":"e30="}'])
 def test_claim_check_files_that_are_none(file: bytes) -> None:
     golden = Golden("simple", "large.claimcheck")
     decoder = format_named("simple").decoder(Context(FileSchemas([]), None, Options(), _OneFile(file)))
@@ -233,7 +234,7 @@ def test_they_are_not_written(to: str) -> None:
         Side(to, FileSchemas([]), Options()).encoder()
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "kind", "length", "scale", "elements", "unsigned"),
     [
         ("bigint(20) unsigned", "bigint", None, None, (), True),
@@ -267,7 +268,7 @@ AS_AVRO = [
 ]
 
 
-@pytest.mark.parametrize(("golden", "avro"), AS_AVRO, ids=str)
+@each(("golden", "avro"), AS_AVRO, ids=str)
 def test_written_as_avro_they_are_ticdcs_avro(golden: Golden, avro: Golden) -> None:
     """TiCDC encoded the same changes in each format: from these messages come its Avro messages, byte for byte."""
     decoder = golden.side(ddl=golden.format == "canal-json").decoder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections import Counter
@@ -20,6 +21,7 @@ from schemas.wire.base import Context
 from spark_jobs.codec import decode_one, plain_lines
 from spark_jobs.lookup import FileSchemas
 from spark_jobs.messages import read_messages
+from tests.support.each import each
 from tests.support.golden import GOLDEN, Golden, cases
 
 TICDC = [name for name in ("avro", "debezium", "debezium-avro", "open", "open-tiflow", "craft", "simple", "canal-json")
@@ -48,10 +50,10 @@ def test_every_message_of_ticdc(name: str) -> None:
 def _mysql(path: Path) -> list[tuple[Message, dict[int, str]]]:
     schemas: dict[int, str] = {}
     if "avro_confluent" in path.name:
-        listed = path.with_name(path.name.replace("avro_confluent", "avro_schemas")).read_text().splitlines()
-        schemas = {row["id"]: row["schema"] for row in map(json.loads, listed)}
+        listed = path.with_name(path.name.replace("avro_confluent", "avro_schemas"))
+        schemas = {row["id"]: row["schema"] for row in _rows(listed)}
     found = []
-    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+    for row in _rows(path):
         if any(k.endswith("_error") for k in row):
             continue
         sides: list[bytes | None] = []
@@ -62,17 +64,22 @@ def _mysql(path: Path) -> list[tuple[Message, dict[int, str]]]:
     return found
 
 
-MYSQL = [p for p in sorted((GOLDEN / "debezium-mysql").glob("*.jsonl")) if "avro_schemas" not in p.name]
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
-@pytest.mark.parametrize("path", MYSQL, ids=lambda p: p.name)
+MYSQL = [p for p in sorted((GOLDEN / "debezium-mysql").glob("*.jsonl.gz")) if "avro_schemas" not in p.name]
+
+
+@each("path", MYSQL, ids=lambda p: p.name)
 def test_every_message_of_debeziums_connector(path: Path) -> None:
     for message, schemas in _mysql(path):
         found = sniff(message.key, message.value, schemas.__getitem__)  # type: ignore[arg-type]
         assert found.format == "debezium-mysql" or found.reason == EMPTY, found
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "format_", "reason"),
     [
         (None, None, None, "null"),
@@ -105,7 +112,7 @@ def test_what_is_told(key: bytes | None, value: bytes | None, format_: str | Non
     assert (found.format, reason in found.reason) == (format_, True), found
 
 
-@pytest.mark.parametrize("schema", ["", "[]", "1", '{"type":"record","name":"a","fields":[]}', "[" * 5000, '"string"'])
+@each("schema", ["", "[]", "1", '{"type":"record","name":"a","fields":[]}', "[" * 5000, '"string"'])
 def test_schemas_of_others(schema: str) -> None:
     assert sniff(None, b"\x00\x00\x00\x00\x07x", lambda _: schema).format is None
 

@@ -7,6 +7,7 @@ import pytest
 from schemas.codec import json_spans
 from schemas.event import Message
 from schemas.trace import traces
+from tests.support.each import each
 
 
 class _NoTracer:
@@ -34,7 +35,7 @@ def test_open_protocol() -> None:
     assert all(message.value[f.offset : f.offset + len(f.raw)] == f.raw for f in found)
 
 
-@pytest.mark.parametrize("value", [b"\x00", b"\xff" * 20, (4).to_bytes(8, "big") + b"\x28\xb5\x2f\xfd", b"x" * 9])
+@each("value", [b"\x00", b"\xff" * 20, (4).to_bytes(8, "big") + b"\x28\xb5\x2f\xfd", b"x" * 9])
 def test_open_protocol_that_is_not_plain_json_has_no_trace(value: bytes) -> None:
     assert traces("open", _NoTracer(), Message(b"", value), []) == []  # type: ignore[arg-type]
     assert traces("craft", _NoTracer(), Message(None, value), []) == []  # type: ignore[arg-type]
@@ -56,7 +57,7 @@ def test_members_and_paths() -> None:
     assert list(json_spans.members("[]", 0)) == list(json_spans.members("1", 0)) == []
 
 
-@pytest.mark.parametrize("text", ['{"a":1', "[1,", '{"a"', "{a:1}", '{"a":1}}'[:-2]])
+@each("text", ['{"a":1', "[1,", '{"a"', "{a:1}", '{"a":1}}'[:-2]])
 def test_documents_that_are_cut(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         list(json_spans.members(text, 0))

@@ -34,7 +34,7 @@ from schemas.wire.typed_cells import (
 )
 from tests.schemas.rows import COMMIT_TS, ID, column
 from tests.support.fuzz import mutate
-from tests.support.golden import Golden, Registry, cases
+from tests.support.golden import Golden, Registry, cases, sample
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all messages are left")
 
@@ -79,10 +79,11 @@ def check(reader: TypedCellReader, context: Context, messages: Sequence[Message]
 
 
 # ---------------------------------------------------------------------------------- goldens
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["sample", "all"])
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_golden_rows_are_the_decoders(class_: type[TypedCellReader]) -> None:
+def test_golden_rows_are_the_decoders(class_: type[TypedCellReader], whole: bool) -> None:
     rows = taken = 0
-    for golden in cases(class_.FORMAT):
+    for golden in cases(class_.FORMAT) if whole else sample(cases(class_.FORMAT)):
         messages = golden.messages()
         if not messages:
             continue
@@ -92,7 +93,8 @@ def test_golden_rows_are_the_decoders(class_: type[TypedCellReader]) -> None:
         plain = side.decoder()
         sound = [n for n, m in enumerate(messages) if _is_plain(_decoded(plain, m))]
         rows, taken = rows + len(sound), taken + sum(n not in left for n in sound)
-    assert taken > 0.7 * rows, (taken, rows)
+    # In the sample compressed and cut rows weigh more; they are left.
+    assert taken > (0.7 if whole else 0.4) * rows, (taken, rows)
 
 
 def _is_plain(events: list[Event] | None) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import values
+from tests.support.each import each
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 floats32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -25,9 +26,7 @@ def test_integers_keep_every_digit(number: int) -> None:
     assert values.integer(str(number)) == number
 
 
-@pytest.mark.parametrize(
-    "text", ["", "-", "+1", " 1", "1 ", "1_0", "01", "1.0", "1e3", "٣", "1\n", "100000000000000000000000", "0x1"]
-)
+@each("text", ["", "-", "+1", " 1", "1 ", "1_0", "01", "1.0", "1e3", "٣", "1\n", "100000000000000000000000", "0x1"])
 def test_what_is_no_integer(text: str) -> None:
     with pytest.raises(ValueError, match="integer"):
         values.integer(text)
@@ -74,7 +73,7 @@ def _digits(text: str) -> str:
     return "".join(map(str, Decimal(text).normalize().as_tuple().digits)) if Decimal(text) else ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "text"),
     [
         (0.0, "0"),
@@ -97,7 +96,7 @@ def test_doubles_print_as_go_does(number: float, text: str) -> None:
     assert values.double_text(number) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("bits", "text"),
     [
         (0x00000001, "1e-45"),
@@ -116,7 +115,7 @@ def test_float32_of_every_kind(bits: int, text: str) -> None:
     assert values.float_text(struct.unpack("<f", struct.pack("<I", bits))[0]) == text
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@each("number", [math.nan, math.inf, -math.inf])
 def test_what_sql_has_no_number_for(number: float) -> None:
     with pytest.raises(ValueError, match="no SQL value"):
         values.double_text(number)
@@ -152,7 +151,7 @@ def test_decimal_that_does_not_fit_is_refused(made: tuple[int, int, int]) -> Non
         values.unscaled_decimal(values.decimal_text(unscaled * 10 + 1, scale + 1), precision, scale)
 
 
-@pytest.mark.parametrize("text", ["", "-", ".5", "5.", "1e5", "+1", "1,5", "NaN", "١", "1" * 66, "--1", "1.2.3", " 1"])
+@each("text", ["", "-", ".5", "5.", "1e5", "+1", "1,5", "NaN", "١", "1" * 66, "--1", "1.2.3", " 1"])
 def test_what_is_no_decimal(text: str) -> None:
     with pytest.raises(ValueError, match="not a decimal"):
         values.unscaled_decimal(text, 65, 30)
@@ -188,13 +187,13 @@ def test_base64_there_and_back(data: bytes) -> None:
     assert values.base64_bytes(values.base64_text(data)) == data
 
 
-@pytest.mark.parametrize("text", ["A", "AB=", "AQ", "AR==", "A Q==", "AQ==\n", "-_8=", "é"])
+@each("text", ["A", "AB=", "AQ", "AR==", "A Q==", "AQ==\n", "-_8=", "é"])
 def test_base64_that_is_not_canonical(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # binascii's texts differ by version
         values.base64_bytes(text)
 
 
-@pytest.mark.parametrize(("bits", "size"), [(1, 1), (8, 1), (9, 2), (63, 8), (64, 8)])
+@each(("bits", "size"), [(1, 1), (8, 1), (9, 2), (63, 8), (64, 8)])
 def test_bit_size(bits: int, size: int) -> None:
     assert values.bit_size(bits) == size
 
@@ -228,7 +227,7 @@ def test_dates(day: object) -> None:
     assert values.date_of_days(values.days_of_date(text)) == text
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "0000-00-00",
@@ -249,7 +248,7 @@ def test_what_has_no_day_number(text: str) -> None:
         values.days_of_date(text)
 
 
-@pytest.mark.parametrize("days", [-719_163, 2_932_897, 10**9, -(10**9)])
+@each("days", [-719_163, 2_932_897, 10**9, -(10**9)])
 def test_day_numbers_outside_the_calendar(days: int) -> None:
     with pytest.raises(ValueError, match="outside years"):
         values.date_of_days(days)
@@ -266,7 +265,7 @@ def test_datetimes(moment: int, fsp: int) -> None:
             values.datetime_of_micros(moment, fsp)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "2024-01-01",
@@ -297,7 +296,7 @@ def test_times(duration: int, fsp: int) -> None:
     assert text.startswith("-") == (exact < 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "duration"),
     [("-00:00:00.000001", -1), ("838:59:59", 3_020_399_000_000), ("-838:59:59", -3_020_399_000_000)],
 )
@@ -306,15 +305,13 @@ def test_time_signs(text: str, duration: int) -> None:
     assert values.time_of_micros(duration, values.fraction_digits(text)) == text
 
 
-@pytest.mark.parametrize("duration", [LONGEST + 1, -LONGEST - 1, 10**18])
+@each("duration", [LONGEST + 1, -LONGEST - 1, 10**18])
 def test_times_beyond_the_range(duration: int) -> None:
     with pytest.raises(ValueError, match="beyond"):
         values.time_of_micros(duration, 6)
 
 
-@pytest.mark.parametrize(
-    "text", ["1:00:00", "00:60:00", "00:00:60", "00:00", "+00:00:00", "1000:00:00", "00:00:00.1234567"]
-)
+@each("text", ["1:00:00", "00:60:00", "00:00:60", "00:00", "+00:00:00", "1000:00:00", "00:00:00.1234567"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         values.micros_of_time(text)
@@ -347,9 +344,7 @@ def test_utc_goes_to_a_zone_and_back_unless_it_happened_twice(second: int, zone:
         assert back == text
 
 
-@pytest.mark.parametrize(
-    "name", ["", "Nowhere/At_All", "+25:00", "+8:00", "../UTC", "Asia", "/etc/passwd", "UTC+1", "\0"]
-)
+@each("name", ["", "Nowhere/At_All", "+25:00", "+8:00", "../UTC", "Asia", "/etc/passwd", "UTC+1", "\0"])
 def test_no_such_zone(name: str) -> None:
     with pytest.raises(ValueError, match=r"zone|offset"):
         values.zone(name)
@@ -360,7 +355,7 @@ def test_fixed_offsets() -> None:
     assert values.zone("utc").utcoffset(None) == values.zone("Z").utcoffset(None) == timedelta(0)
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@each("zone", ZONES)
 def test_zero_timestamps_have_no_zone(zone: str) -> None:
     for text in ("0000-00-00 00:00:00", "0000-00-00 00:00:00.000"):
         assert values.shift_zone(text, zone, "UTC") == (text, False)

@@ -16,13 +16,14 @@ from schemas.errors import ERRORS, BridgeError, LossyError, RegistryError, Setup
 from schemas.event import Message
 from schemas.plain import json_line, plain_error
 from schemas.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
+from tests.support.each import each
 from tests.support.golden import cases
 
 ALLOWED = set(string.ascii_letters + string.digits + "_")
 
 
 # ---- names
-@pytest.mark.parametrize(
+@each(
     ("name", "made"),
     [
         ("a", "a"),
@@ -54,7 +55,7 @@ def test_avro_names_are_legal_and_stay(name: str) -> None:
     assert set(topic) <= ALLOWED | {"."}
 
 
-@pytest.mark.parametrize("golden", [g for g in cases("avro") if g.name.startswith("names")], ids=str)
+@each("golden", [g for g in cases("avro") if g.name.startswith("names")], ids=str)
 def test_names_are_those_of_ticdc(golden: object) -> None:
     for registered in golden.meta["registered_schemas"]:  # type: ignore[attr-defined]
         schema = json.loads(registered["schema"])
@@ -84,7 +85,7 @@ def _fields(code: str) -> dict[str, str]:
     return {name: f"<{name}>" for _, name, _, _ in string.Formatter().parse(ERRORS[code].template) if name}
 
 
-@pytest.mark.parametrize("code", ERRORS)
+@each("code", ERRORS)
 def test_error_crosses_processes(code: str) -> None:
     fields = _fields(code)
     for kind in (BridgeError, RegistryError, WireError, LossyError, SetupError):

@@ -12,6 +12,15 @@ from service.testing import running_service
 from tests.service.support import Client, empty_store, environment
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Rules that are tried by way of a store are slow on PostgreSQL: its own part is tried by tests of the store."""
+    for item in items:
+        kind = getattr(item, "callspec", None)
+        by_way_of = {"registry", "histories"} & set(getattr(item, "fixturenames", ()))
+        if by_way_of and kind is not None and kind.params.get("store_url") == "postgresql":
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

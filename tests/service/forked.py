@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,22 +12,20 @@ from typing import Any
 from service.app import create_served
 from service.server import base_url, bind, server
 from service.settings import Settings
+from tests.service.child import CONTEXT
 from tests.service.support import Client
 
 _START_SECONDS = 60
-_PRELOADED = ["tests.service.forked", "service.store.dialects.postgres", "service.store.dialects.sqlite"]
 
 
 @contextmanager
 def services(count: int, store: str, **settings: Any) -> Iterator[list[tuple[BaseProcess, Client]]]:
     """`count` processes that serve one store, each on a port of its own; killed at the end if they still run."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
     started: list[tuple[BaseProcess, Connection]] = []
     try:
         for _ in range(count):
-            ours, theirs = context.Pipe(duplex=False)
-            process: BaseProcess = context.Process(target=run, args=({"store": store, **settings}, theirs), daemon=True)
+            ours, theirs = CONTEXT.Pipe(duplex=False)
+            process: BaseProcess = CONTEXT.Process(target=run, args=({"store": store, **settings}, theirs), daemon=True)
             process.start()
             theirs.close()
             started.append((process, ours))

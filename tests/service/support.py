@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
@@ -21,7 +20,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from service.cli import app
-from tests.support.postgres import Postgres
+from tests.service.child import Command
+from tests.support.postgres import DatabaseServer
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
@@ -99,19 +99,19 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **variables}
 
 
-def serve(*arguments: str, cwd: Path, **variables: str) -> subprocess.Popen[str]:
+def serve(*arguments: str, cwd: Path, **variables: str) -> Command:
     """`python -m service serve …` as a process in `cwd`."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "service", "serve", *arguments],
-        cwd=cwd,
-        env=environment(**variables),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return Command(("serve", *arguments), cwd, environment(**variables))
 
 
-def listening_at(process: subprocess.Popen[str]) -> str:
+def ended(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`python -m service …` as a process in `cwd` that has ended, and what it said."""
+    running = Command(arguments, cwd, environment(**variables))
+    stdout, stderr = running.communicate(timeout=120)
+    return subprocess.CompletedProcess(arguments, running.wait(), stdout, stderr)
+
+
+def listening_at(process: Command | subprocess.Popen[str]) -> str:
     """The base URL of the ready line."""
     assert process.stderr is not None
     seen = []
@@ -124,7 +124,7 @@ def listening_at(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def process_service(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def process_service(folder: Path, *arguments: str) -> Iterator[tuple[Command, Client]]:
     """The service as a process on a free port, its store in `folder`; killed at the end if it still runs."""
     process = serve("--port", "0", "--store", f"sqlite:///{folder / 'registry.db'}", *arguments, cwd=folder)
     with process:
@@ -136,6 +136,11 @@ def process_service(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None and not pipe.closed:
                     pipe.read()
+
+
+def short_and_long(short: int, long: int) -> pytest.MarkDecorator:
+    """A property of `examples` examples: a few in every run, and many in the slow one."""
+    return pytest.mark.parametrize("examples", [short, pytest.param(long, marks=pytest.mark.slow)])
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -163,5 +168,5 @@ def empty_store(kind: str, request: pytest.FixtureRequest, path: Path) -> str:
     if kind == "sqlite":
         return f"sqlite:///{path}"
     server = request.getfixturevalue("postgres")
-    assert isinstance(server, Postgres)
+    assert isinstance(server, DatabaseServer)
     return server.database()

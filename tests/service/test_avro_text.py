@@ -15,6 +15,7 @@ from service.registry.avro.canonical import canonical, normalized
 from service.registry.avro.json_text import dump, java_double, java_float, load
 from service.registry.avro.parse import AvroSchemaError, parse
 from tests.service.support import column, record
+from tests.support.table import check_rows
 
 DATA = Path(__file__).parent / "data"
 
@@ -32,27 +33,30 @@ def fixture(name: str) -> list[tuple[str, str]]:
     return [(schema.replace("␤", "\n"), text) for schema, text in pairs]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0.0"),
-        (-0.0, "-0.0"),
-        (1.0, "1.0"),
-        (0.1, "0.1"),
-        (1e10, "1.0E10"),
-        (9999999.0, "9999999.0"),
-        (1e7, "1.0E7"),
-        (0.001, "0.001"),
-        (0.0001, "1.0E-4"),
-        (1.2345e-7, "1.2345E-7"),
-        (-2.5e300, "-2.5E300"),
-        (123456789.125, "1.23456789125E8"),
-        (5e-324, "4.9E-324"),
-        (float("inf"), '"Infinity"'),
-    ],
-)
-def test_java_double(value: float, text: str) -> None:
-    assert java_double(value) == text
+JAVA_DOUBLES: list[tuple[float, str]] = [
+    (0.0, "0.0"),
+    (-0.0, "-0.0"),
+    (1.0, "1.0"),
+    (0.1, "0.1"),
+    (1e10, "1.0E10"),
+    (9999999.0, "9999999.0"),
+    (1e7, "1.0E7"),
+    (0.001, "0.001"),
+    (0.0001, "1.0E-4"),
+    (1.2345e-7, "1.2345E-7"),
+    (-2.5e300, "-2.5E300"),
+    (123456789.125, "1.23456789125E8"),
+    (5e-324, "4.9E-324"),
+    (float("inf"), '"Infinity"'),
+]
+
+
+def test_java_double() -> None:
+    def check(row: tuple[float, str]) -> None:
+        value, text = row
+        assert java_double(value) == text
+
+    check_rows(JAVA_DOUBLES, check)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -77,79 +81,90 @@ def test_dump_is_json_with_the_same_value(value: Any) -> None:
     assert load(dump(value)) == value
 
 
-@pytest.mark.parametrize(("schema", "text"), fixture("canonical"))
-def test_canonical(schema: str, text: str) -> None:
-    assert canonical(parse(schema)) == text
+def test_canonical() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, text = row
+        assert canonical(parse(schema)) == text
+
+    check_rows(fixture("canonical"), check)
 
 
-@pytest.mark.parametrize(("schema", "text"), fixture("normalized"))
-def test_normalized(schema: str, text: str) -> None:
-    assert normalized(parse(schema)) == text
-    assert normalized(parse(text)) == text
+def test_normalized() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, text = row
+        assert normalized(parse(schema)) == text
+        assert normalized(parse(text)) == text
+
+    check_rows(fixture("normalized"), check)
 
 
-@pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        ("", "Expecting value"),
-        ("{", "Expecting property name"),
-        ('"int" x', "Extra data"),
-        ("5", "Schema not yet supported"),
-        ("{}", "No type"),
-        ('{"type":{"type":"int"}}', "No type"),
-        ('"nope"', "Undefined schema: nope"),
-        ('{"type":"record","name":"R"}', "Record has no fields"),
-        ('{"type":"record","fields":[]}', "No name in schema"),
-        (record("R", column("a-b")), "Illegal character in: a-b"),
-        (record("R", column("é")), "Illegal initial character: é"),
-        (record("R", column("")), "Empty name"),
-        (record("int"), "Schemas may not be named after primitives: int"),
-        (record("R", column("a"), column("a")), "Duplicate field a in record R"),
-        (record("R", {"name": "a"}), "No field type"),
-        (record("R", {"type": "int"}), "No field name"),
-        (record("R", column("a", order="up")), "No such field order"),
-        (record("R", column("a", aliases="b")), "aliases not an array"),
-        (record("R", column("a", default=2**31)), "Invalid default for field a: 2147483648"),
-        (record("R", column("a", default=True)), "Invalid default for field a: true"),
-        (record("R", column("a", "double", default="1")), "Invalid default"),
-        (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
-        (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
-        (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),
-        (record("R", namespace="a..b"), 'Namespace part "" is invalid'),
-        ('["int","int"]', "Duplicate in union:int"),
-        ('["int",["string"]]', "Nested union"),
-        ('{"type":"array"}', "Array has no items type"),
-        ('{"type":"map"}', "Map has no values type"),
-        ('{"type":"enum","name":"E"}', "Enum has no symbols"),
-        ('{"type":"enum","name":"E","symbols":["A","A"]}', "Duplicate enum symbol: A"),
-        ('{"type":"enum","name":"E","symbols":[1]}', "Enum symbol is not text"),
-        ('{"type":"enum","name":"E","symbols":["A"],"default":"B"}', "The Enum Default: B"),
-        ('{"type":"fixed","name":"F"}', "Invalid or no size"),
-        ('{"type":"fixed","name":"F","size":-1}', "Length is negative"),
-        (fixed_twice(1, 2), "Can't redefine: F"),
-        (record("R", column("a", json.loads(record("R")))), "Can't redefine: R"),
-    ],
-)  # fmt: skip
-def test_invalid(schema: str, reason: str) -> None:
-    with pytest.raises(AvroSchemaError) as refused:
-        parse(schema)
-    assert reason in str(refused.value)
+INVALID: list[tuple[str, str]] = [
+    ("", "Expecting value"),
+    ("{", "Expecting property name"),
+    ('"int" x', "Extra data"),
+    ("5", "Schema not yet supported"),
+    ("{}", "No type"),
+    ('{"type":{"type":"int"}}', "No type"),
+    ('"nope"', "Undefined schema: nope"),
+    ('{"type":"record","name":"R"}', "Record has no fields"),
+    ('{"type":"record","fields":[]}', "No name in schema"),
+    (record("R", column("a-b")), "Illegal character in: a-b"),
+    (record("R", column("é")), "Illegal initial character: é"),
+    (record("R", column("")), "Empty name"),
+    (record("int"), "Schemas may not be named after primitives: int"),
+    (record("R", column("a"), column("a")), "Duplicate field a in record R"),
+    (record("R", {"name": "a"}), "No field type"),
+    (record("R", {"type": "int"}), "No field name"),
+    (record("R", column("a", order="up")), "No such field order"),
+    (record("R", column("a", aliases="b")), "aliases not an array"),
+    (record("R", column("a", default=2**31)), "Invalid default for field a: 2147483648"),
+    (record("R", column("a", default=True)), "Invalid default for field a: true"),
+    (record("R", column("a", "double", default="1")), "Invalid default"),
+    (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
+    (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
+    (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),
+    (record("R", namespace="a..b"), 'Namespace part "" is invalid'),
+    ('["int","int"]', "Duplicate in union:int"),
+    ('["int",["string"]]', "Nested union"),
+    ('{"type":"array"}', "Array has no items type"),
+    ('{"type":"map"}', "Map has no values type"),
+    ('{"type":"enum","name":"E"}', "Enum has no symbols"),
+    ('{"type":"enum","name":"E","symbols":["A","A"]}', "Duplicate enum symbol: A"),
+    ('{"type":"enum","name":"E","symbols":[1]}', "Enum symbol is not text"),
+    ('{"type":"enum","name":"E","symbols":["A"],"default":"B"}', "The Enum Default: B"),
+    ('{"type":"fixed","name":"F"}', "Invalid or no size"),
+    ('{"type":"fixed","name":"F","size":-1}', "Length is negative"),
+    (fixed_twice(1, 2), "Can't redefine: F"),
+    (record("R", column("a", json.loads(record("R")))), "Can't redefine: R"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        record("R", column("a", "bytes", default="AQ==")),  # TiCDC's BIT defaults
-        record("R", column("a", ["null", "int"], default=5)),  # Avro 1.12: any branch
-        record("R", column("a", json.loads(record("S", column("b", default=1))), default={})),
-        fixed_twice(1, 1),
-        record("R", column("next", ["null", "R"], default=None)),
-        '{"type":"int","logicalType":"decimal"}',
-    ],
-)
-def test_valid(schema: str) -> None:
-    text = canonical(parse(schema))
-    assert canonical(parse(text)) == text
+def test_invalid() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, reason = row
+        with pytest.raises(AvroSchemaError) as refused:
+            parse(schema)
+        assert reason in str(refused.value)
+
+    check_rows(INVALID, check)
+
+
+VALID: list[str] = [
+    record("R", column("a", "bytes", default="AQ==")),  # TiCDC's BIT defaults
+    record("R", column("a", ["null", "int"], default=5)),  # Avro 1.12: any branch
+    record("R", column("a", json.loads(record("S", column("b", default=1))), default={})),
+    fixed_twice(1, 1),
+    record("R", column("next", ["null", "R"], default=None)),
+    '{"type":"int","logicalType":"decimal"}',
+]
+
+
+def test_valid() -> None:
+    def check(schema: str) -> None:
+        text = canonical(parse(schema))
+        assert canonical(parse(text)) == text
+
+    check_rows(VALID, check)
 
 
 def test_what_is_stored_is_read_leniently() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,10 @@ from service.store import SqlStore, dialect_of, open_store
 from service.store.backup import backup, check, is_binary, restore
 from service.store.tables import facts, metadata
 from tests.service.forked import services
-from tests.service.support import GOLDEN, column, empty_store, environment, record
+from tests.service.support import GOLDEN, column, empty_store, ended, record
 from tests.service.test_outage import Load
 from tests.support.postgres import Postgres
+from tests.support.table import check_rows
 
 Url = str
 
@@ -157,15 +156,19 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     assert not restored(target, file)
 
 
-@pytest.mark.parametrize(("name", "value"), [("layout", 999), ("version", 2), ("layout", 0), ("layout", "x")])
-def test_another_version_of_the_file(tmp_path: Path, name: str, value: Any) -> None:
+def test_another_version_of_the_file(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "file"
     open_store(url).close()
     header, *rest = gzip.decompress(backed_up(url, file).read_bytes()).splitlines(keepends=True)
-    changed = json.dumps({**json.loads(header), name: value}).encode() + b"\n"
-    file.write_bytes(gzip.compress(b"".join([changed, *rest])))
-    with pytest.raises(SetupError, match=r"layout 999.*newer|version 2|layout 0|no backup"):
-        check(file)
+
+    def refused(row: tuple[str, Any]) -> None:
+        name, value = row
+        changed = json.dumps({**json.loads(header), name: value}).encode() + b"\n"
+        file.write_bytes(gzip.compress(b"".join([changed, *rest])))
+        with pytest.raises(SetupError, match=r"layout 999.*newer|version 2|layout 0|no backup"):
+            check(file)
+
+    check_rows([("layout", 999), ("version", 2), ("layout", 0), ("layout", "x")], refused)
 
 
 def test_what_is_no_store(tmp_path: Path) -> None:
@@ -218,8 +221,7 @@ def test_large_tables_and_values(store_url: Url, tmp_path: Path) -> None:
 
 
 def run(*arguments: str, cwd: Path, **variables: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "service", *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment(**variables), capture_output=True, text=True, check=False)
+    done = ended(*arguments, cwd=cwd, **variables)
     assert done.stdout == ""
     return done.returncode, done.stderr
 

@@ -17,6 +17,7 @@ from service.store import open_store
 from service.store.history import HistoryStore
 from service.testing import running_service
 from tests.service.support import GOLDEN, Client, command
+from tests.support.table import check_rows
 
 ORDERS = "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, PRIMARY KEY (`id`))"
 SHOWN = {"verdict", "statement", "before", "after", "subjects", "risks", "advice"}
@@ -37,64 +38,72 @@ def ddl(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sql", "code"),
-    [
-        (GOOD, 0), (BAD, 1), ("ALTER TABLE nobody ADD c INT", 3), (f"{BAD}; ALTER TABLE nobody ADD c INT; {GOOD}", 1),
-        (f"{GOOD}; ALTER TABLE nobody ADD c INT", 3), ("FROBNICATE", 3), ("SELECT 1", 0),
-    ],
-)  # fmt: skip
-def test_exit_codes(ddl: Path, sql: str, code: int) -> None:
-    done = run("--db", "shop", "--ddl", ddl.name, "--format", "json", sql, cwd=ddl.parent)
-    assert (done.exit_code, done.stderr) == (code, "")
-    form = json.loads(done.stdout)
-    assert form.keys() >= SHOWN
-    assert {0: "safe", 1: "would stop", 3: "cannot judge"}[code] == form["verdict"]
+EXIT_CODES: list[tuple[str, int]] = [
+    (GOOD, 0), (BAD, 1), ("ALTER TABLE nobody ADD c INT", 3), (f"{BAD}; ALTER TABLE nobody ADD c INT; {GOOD}", 1),
+    (f"{GOOD}; ALTER TABLE nobody ADD c INT", 3), ("FROBNICATE", 3), ("SELECT 1", 0),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((GOOD,), "say one of --service URL"),
-        (("--ddl", "shop.ddl", "--store", "sqlite:///x.db", GOOD), "not --store and --ddl"),
-        (("--ddl", "shop.ddl"), "give SQL"),
-        (("--ddl", "shop.ddl", ""), "no statement"),
-        (("--ddl", "shop.ddl", "--file", "none.sql"), "No such file"),
-        (("--ddl", "none.ddl", GOOD), "No such file"),
-        (("--store", "sqlite:///none.db", GOOD), "there is no such file"),
-        (("--ddl", "shop.ddl", "--schemas", "shop.ddl", GOOD), "--schemas"),
-        (("--ddl", "shop.ddl", "--at", "soon", GOOD), "neither a commit_ts"),
-        (("--ddl", "shop.ddl", "--ddl-time-zone", "Mars", GOOD), "--ddl-time-zone"),
-        (("--ddl", "shop.ddl", "--compatibility", "SOME", GOOD), "one of NONE"),
-        (("--ddl", "shop.ddl", "--sink-uri", "kafka://k/t?protocol=thrift", GOOD), "is not known"),
-        (("--service", "http://127.0.0.1:1", GOOD), "can't be reached"),
-        (("--service", "ftp://u:geheim@x", GOOD), "write http://"),
-    ],
-)
-def test_it_can_not_start(ddl: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = run("--db", "shop", *arguments, cwd=ddl.parent)
-    assert done.exit_code == 2, done.stdout
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "geheim" not in done.stderr
-    assert not (ddl.parent / "none.db").exists()
+def test_exit_codes(ddl: Path) -> None:
+    def check(row: tuple[str, int]) -> None:
+        sql, code = row
+        done = run("--db", "shop", "--ddl", ddl.name, "--format", "json", sql, cwd=ddl.parent)
+        assert (done.exit_code, done.stderr) == (code, "")
+        form = json.loads(done.stdout)
+        assert form.keys() >= SHOWN
+        assert {0: "safe", 1: "would stop", 3: "cannot judge"}[code] == form["verdict"]
+
+    check_rows(EXIT_CODES, check)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{", "[]", "5", '{"subject":1}', '{"subject":"s","version":"1","id":1,"schema":"\\"int\\""}', "[" * 9000,
-        '{"subject":"s","version":1,"id":1,"schema":"no schema"}', '{"subject":"","version":1,"id":1,"schema":"{}"}',
-        '{"subject":"s","version":0,"id":-1,"schema":"\\"int\\""}',
-    ],
-)  # fmt: skip
-def test_hostile_files_are_wrong_usage(ddl: Path, line: str) -> None:
-    (ddl.parent / "s.json").write_text(line + "\n" + line)
-    done = run("--db", "shop", "--ddl", ddl.name, "--schemas", "s.json", GOOD, cwd=ddl.parent)
-    assert done.exit_code == 2, done.output
-    assert "can't start" in done.stderr
-    (ddl.parent / "d.json").write_text(line)
-    assert run("--db", "shop", "--ddl", "d.json", GOOD, cwd=ddl.parent).exit_code == 2
+NO_START: list[tuple[tuple[str, ...], str]] = [
+    ((GOOD,), "say one of --service URL"),
+    (("--ddl", "shop.ddl", "--store", "sqlite:///x.db", GOOD), "not --store and --ddl"),
+    (("--ddl", "shop.ddl"), "give SQL"),
+    (("--ddl", "shop.ddl", ""), "no statement"),
+    (("--ddl", "shop.ddl", "--file", "none.sql"), "No such file"),
+    (("--ddl", "none.ddl", GOOD), "No such file"),
+    (("--store", "sqlite:///none.db", GOOD), "there is no such file"),
+    (("--ddl", "shop.ddl", "--schemas", "shop.ddl", GOOD), "--schemas"),
+    (("--ddl", "shop.ddl", "--at", "soon", GOOD), "neither a commit_ts"),
+    (("--ddl", "shop.ddl", "--ddl-time-zone", "Mars", GOOD), "--ddl-time-zone"),
+    (("--ddl", "shop.ddl", "--compatibility", "SOME", GOOD), "one of NONE"),
+    (("--ddl", "shop.ddl", "--sink-uri", "kafka://k/t?protocol=thrift", GOOD), "is not known"),
+    (("--service", "http://127.0.0.1:1", GOOD), "can't be reached"),
+    (("--service", "ftp://u:geheim@x", GOOD), "write http://"),
+]
+
+
+def test_it_can_not_start(ddl: Path) -> None:
+    def check(row: tuple[tuple[str, ...], str]) -> None:
+        arguments, message = row
+        done = run("--db", "shop", *arguments, cwd=ddl.parent)
+        assert done.exit_code == 2, done.stdout
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "geheim" not in done.stderr
+        assert not (ddl.parent / "none.db").exists()
+
+    check_rows(NO_START, check)
+
+
+HOSTILE_LINES: list[str] = [
+    "{", "[]", "5", '{"subject":1}', '{"subject":"s","version":"1","id":1,"schema":"\\"int\\""}', "[" * 9000,
+    '{"subject":"s","version":1,"id":1,"schema":"no schema"}', '{"subject":"","version":1,"id":1,"schema":"{}"}',
+    '{"subject":"s","version":0,"id":-1,"schema":"\\"int\\""}',
+]  # fmt: skip
+
+
+def test_hostile_files_are_wrong_usage(ddl: Path) -> None:
+    def check(line: str) -> None:
+        (ddl.parent / "s.json").write_text(line + "\n" + line)
+        done = run("--db", "shop", "--ddl", ddl.name, "--schemas", "s.json", GOOD, cwd=ddl.parent)
+        assert done.exit_code == 2, done.output
+        assert "can't start" in done.stderr
+        (ddl.parent / "d.json").write_text(line)
+        assert run("--db", "shop", "--ddl", "d.json", GOOD, cwd=ddl.parent).exit_code == 2
+
+    check_rows(HOSTILE_LINES, check, name=lambda row: repr(row)[:80])
 
 
 def test_standard_input_files_and_github(ddl: Path) -> None:
@@ -184,18 +193,20 @@ def test_tables_can_be_given_instead(client: Client) -> None:
     assert [c["name"] for c in found["after"][0]["columns"]] == ["id", "total", "c"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {}, {"sql": ""}, {"sql": 5, "db": {}}, {"sql": GOOD, "at": "soon"}, {"sql": GOOD, "tables": ["nonsense"]},
-        {"sql": GOOD, "changefeed": {"sink_uri": "x"}}, {"sql": GOOD, "changefeed": {"name": "nobody"}},
-        {"sql": GOOD, "ddl_time_zone": "Mars"}, {"sql": GOOD, "changefeed": []}, {"sql": "SELECT 1;" * 2000}, [], None,
-    ],
-)  # fmt: skip
-def test_bad_bodies_are_refused(served: Client, body: Any) -> None:
-    answer = served.send("POST", "/history/dry-run", body, {"Content-Type": "application/json"})
-    assert answer.status in (400, 404, 422), answer.body
-    assert answer.json["message"]
+BAD_BODIES: list[Any] = [
+    {}, {"sql": ""}, {"sql": 5, "db": {}}, {"sql": GOOD, "at": "soon"}, {"sql": GOOD, "tables": ["nonsense"]},
+    {"sql": GOOD, "changefeed": {"sink_uri": "x"}}, {"sql": GOOD, "changefeed": {"name": "nobody"}},
+    {"sql": GOOD, "ddl_time_zone": "Mars"}, {"sql": GOOD, "changefeed": []}, {"sql": "SELECT 1;" * 2000}, [], None,
+]  # fmt: skip
+
+
+def test_bad_bodies_are_refused(served: Client) -> None:
+    def check(body: Any) -> None:
+        answer = served.send("POST", "/history/dry-run", body, {"Content-Type": "application/json"})
+        assert answer.status in (400, 404, 422), answer.body
+        assert answer.json["message"]
+
+    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])
 
 
 def test_the_command_asks_a_service_or_its_store(served: Client, store: str, tmp_path: Path) -> None:

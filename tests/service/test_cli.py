@@ -8,19 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.service.support import Client, environment, listening_at, process_service, serve
+from tests.service.support import Client, ended, environment, listening_at, process_service, serve
+from tests.support.table import check_rows
 
 
 def refused(cwd: Path, *arguments: str, **variables: str) -> tuple[int, str]:
-    done = serve(*arguments, cwd=cwd, **variables)
-    _, stderr = done.communicate(timeout=60)
-    return done.returncode, stderr
+    done = ended("serve", *arguments, cwd=cwd, **variables)
+    return done.returncode, done.stderr
 
 
 def test_the_ready_line_and_the_default_store(tmp_path: Path) -> None:
-    with serve("--port", "0", cwd=tmp_path) as process:
+    """This one is started as people start it; others are forked (see child.py)."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True) as process:
         client = Client(listening_at(process))
         assert client.get("/").body == b"{}"
         assert client.register("s", '"int"').status == 200
@@ -57,24 +58,27 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     assert not (tmp_path / "registry.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--store", "nonsense"), "write sqlite:///PATH"),
-        (("--store", "sqlite:///none/registry.db"), "does not exist"),
-        (("--store", "postgresql://localhost"), "write postgresql://HOST/DATABASE"),
-        (("--host", "256.0.0.1"), "can't listen on 256.0.0.1"),
-        (("--profile", "6"), "profile: Input should be 7 or 8"),
-        (("--port", "70000"), "port: Input should be less than or equal to 65535"),
-        (("--port", "many"), "Invalid value for '--port'"),
-        (("--unknown",), "No such option"),
-    ],
-)
-def test_start_failures(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    code, stderr = refused(tmp_path, "--port", "0", *arguments)
-    assert code == 2
-    assert message in stderr
-    assert "Traceback" not in stderr
+START_FAILURES: list[tuple[tuple[str, ...], str]] = [
+    (("--store", "nonsense"), "write sqlite:///PATH"),
+    (("--store", "sqlite:///none/registry.db"), "does not exist"),
+    (("--store", "postgresql://localhost"), "write postgresql://HOST/DATABASE"),
+    (("--host", "256.0.0.1"), "can't listen on 256.0.0.1"),
+    (("--profile", "6"), "profile: Input should be 7 or 8"),
+    (("--port", "70000"), "port: Input should be less than or equal to 65535"),
+    (("--port", "many"), "Invalid value for '--port'"),
+    (("--unknown",), "No such option"),
+]
+
+
+def test_start_failures(tmp_path: Path) -> None:
+    def check(row: tuple[tuple[str, ...], str]) -> None:
+        arguments, message = row
+        code, stderr = refused(tmp_path, "--port", "0", *arguments)
+        assert code == 2
+        assert message in stderr
+        assert "Traceback" not in stderr
+
+    check_rows(START_FAILURES, check)
 
 
 def test_a_store_that_is_no_database(tmp_path: Path) -> None:
@@ -101,7 +105,7 @@ def test_names_of_other_registries_are_understood_and_said(tmp_path: Path) -> No
 
 
 def test_help_teaches(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "service", "serve", "--help"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    done = ended("serve", "--help", cwd=tmp_path)
+    assert done.returncode == 0
     for word in ("--host", "--port", "--store", "--profile", "sqlite:///PATH", "--schema-registry", "curl"):
         assert word in done.stdout

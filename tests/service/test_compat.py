@@ -6,7 +6,6 @@ import json
 from itertools import count
 from typing import Any
 
-import pytest
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 from avro.schema import parse as avro_parse
 from hypothesis import example, given, settings
@@ -17,7 +16,8 @@ from service.registry.compat import LEVELS, Old, check
 from service.registry.compat.avro import incompatibilities
 from service.registry.kinds import AvroSchema
 from service.settings import Settings
-from tests.service.support import column, record
+from tests.service.support import column, record, short_and_long
+from tests.support.table import check_rows
 
 PRIMITIVE = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 
@@ -98,16 +98,20 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
     return json.dumps(reader), json.dumps(writer)
 
 
-@settings(max_examples=600, deadline=None)
-@given(pairs())
-@example(('"string"', '"bytes"'))
-@example(('["null","long"]', '"int"'))
-@example((record("A", column("a", ["null", "int"], default=None)), record("A", column("a"))))
-def test_the_verdict_is_that_of_the_avro_library(pair: tuple[str, str]) -> None:
-    reader, writer = pair
-    checker: Any = ReaderWriterCompatibilityChecker  # untyped
-    theirs = checker().get_compatibility(avro_parse(reader), avro_parse(writer))
-    assert (not described(reader, writer)) == (theirs.compatibility is SchemaCompatibilityType.compatible)
+@short_and_long(150, 600)
+def test_the_verdict_is_that_of_the_avro_library(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(pairs())
+    @example(('"string"', '"bytes"'))
+    @example(('["null","long"]', '"int"'))
+    @example((record("A", column("a", ["null", "int"], default=None)), record("A", column("a"))))
+    def holds(pair: tuple[str, str]) -> None:
+        reader, writer = pair
+        checker: Any = ReaderWriterCompatibilityChecker  # untyped
+        theirs = checker().get_compatibility(avro_parse(reader), avro_parse(writer))
+        assert (not described(reader, writer)) == (theirs.compatibility is SchemaCompatibilityType.compatible)
+
+    holds()
 
 
 @settings(max_examples=200, deadline=None)
@@ -136,37 +140,40 @@ LINKED = record("L", column("v", "long"), column("next", ["null", "L"], default=
 LINKED_WIDER = record("L", column("v", "string"), column("next", ["null", "L"], default=None))
 
 
-@pytest.mark.parametrize(
-    ("reader", "writer", "expected"),
-    [
-        ('"long"', '"int"', []),
-        ('"int"', '"long"', [("TYPE_MISMATCH", "/", "reader type: INT not compatible with writer type: LONG")]),
-        (LINKED, LINKED, []),
-        (
-            LINKED_WIDER,
-            LINKED,
-            [("TYPE_MISMATCH", "/fields/0/type", "reader type: STRING not compatible with writer type: LONG")],
-        ),
-        (
-            record("R", column("a", {"type": "enum", "name": "E", "symbols": ["X"], "default": "X"})),
-            record("R"),
-            [("TYPE_MISMATCH", "/fields/0/type", "reader type: ENUM not compatible with writer type: RECORD")],
-        ),
-        (record("B", aliases=["n.A"]), record("A", namespace="n"), []),
-        (record("B", aliases=["A"]), record("A", namespace="n"), [("NAME_MISMATCH", "/name", "expected: n.A")]),
-        (record("R", column("new", aliases=["old"])), record("R", column("old")), []),
-        ("[]", "[]", []),
-        ("[]", '"int"', [("MISSING_UNION_BRANCH", "/", "reader union lacking writer type: INT")]),
-        ('{"type":"error","name":"R","fields":[]}', record("R"), []),
-        (
-            '{"type":"map","values":["null","int"]}',
-            '{"type":"map","values":["null","string"]}',
-            [("MISSING_UNION_BRANCH", "/values/1", "reader union lacking writer type: STRING")],
-        ),
-    ],
-)
-def test_rules(reader: str, writer: str, expected: list[tuple[str, str, str]]) -> None:
-    assert described(reader, writer) == expected
+RULES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
+    ('"long"', '"int"', []),
+    ('"int"', '"long"', [("TYPE_MISMATCH", "/", "reader type: INT not compatible with writer type: LONG")]),
+    (LINKED, LINKED, []),
+    (
+        LINKED_WIDER,
+        LINKED,
+        [("TYPE_MISMATCH", "/fields/0/type", "reader type: STRING not compatible with writer type: LONG")],
+    ),
+    (
+        record("R", column("a", {"type": "enum", "name": "E", "symbols": ["X"], "default": "X"})),
+        record("R"),
+        [("TYPE_MISMATCH", "/fields/0/type", "reader type: ENUM not compatible with writer type: RECORD")],
+    ),
+    (record("B", aliases=["n.A"]), record("A", namespace="n"), []),
+    (record("B", aliases=["A"]), record("A", namespace="n"), [("NAME_MISMATCH", "/name", "expected: n.A")]),
+    (record("R", column("new", aliases=["old"])), record("R", column("old")), []),
+    ("[]", "[]", []),
+    ("[]", '"int"', [("MISSING_UNION_BRANCH", "/", "reader union lacking writer type: INT")]),
+    ('{"type":"error","name":"R","fields":[]}', record("R"), []),
+    (
+        '{"type":"map","values":["null","int"]}',
+        '{"type":"map","values":["null","string"]}',
+        [("MISSING_UNION_BRANCH", "/values/1", "reader union lacking writer type: STRING")],
+    ),
+]
+
+
+def test_rules() -> None:
+    def check(row: tuple[str, str, list[tuple[str, str, str]]]) -> None:
+        reader, writer, expected = row
+        assert described(reader, writer) == expected
+
+    check_rows(RULES, check)
 
 
 def test_a_field_with_two_matches_is_a_message() -> None:

@@ -17,6 +17,7 @@ from service.registry.naming import LATEST
 from service.registry.registering import register, tag
 from service.testing import running_service
 from tests.service.support import Client, column, record
+from tests.support.table import check_rows
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal"}
 
@@ -75,18 +76,15 @@ def test_reserved_fields(registry: Registry) -> None:
     assert register(registry, "s", NewSchema(record("R", column("a", default=1)), metadata=kept)).stored.version == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("JSON", '{"type":"object","properties":{"a":{}}}'),
-        ("PROTOBUF", 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'),
-    ],
-)
-def test_reserved_fields_of_other_types(registry: Registry, kind: str, text: str) -> None:
+def test_reserved_fields_of_other_types(registry: Registry) -> None:
     config.update(registry, "s", {"validateFields": True})
     kept = {"properties": {"confluent:reserved": "a"}}
-    with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
-        register(registry, "s", NewSchema(text, kind, metadata=kept))
+    for kind, text in (
+        ("JSON", '{"type":"object","properties":{"a":{}}}'),
+        ("PROTOBUF", 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'),
+    ):
+        with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
+            register(registry, "s", NewSchema(text, kind, metadata=kept))
 
 
 def test_new_schemas_may_be_read_leniently(registry: Registry) -> None:
@@ -127,62 +125,71 @@ def test_properties_find_the_latest_version(registry: Registry) -> None:
     assert subjects.with_properties(registry, "s", {"odd": "1"}, deleted=True).version == 3
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        (amount(10, 2), amount(12, 4), "decimal(10,2) to bytes decimal(12,4): the stored integer has no point"),
-        (amount(10, 2), amount(12, 2), "smaller precision"),
-        (amount(10, 2), "string", "bytes decimal(10,2) to string: the bytes of the number are read as text"),
-        ("string", amount(10, 2), "from string to bytes decimal(10,2)"),
-        (["null", amount(10, 2)], ["null", "string"], "read as text"),
-        ({"type": "array", "items": amount(9, 1)}, {"type": "array", "items": amount(9, 2)}, "c[] changed"),
-        (
-            {"type": "long", "logicalType": "timestamp-millis"},
-            {"type": "long", "logicalType": "timestamp-micros"},
-            "from long timestamp-millis to long timestamp-micros",
-        ),
-    ],
-)
-def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture, old: Any, new: Any, says: str) -> None:
-    first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
-    register(registry, "s", first)
-    assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
-    registry.strict_logical_types = True
-    problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
-    assert says in problems[0]
-    assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
-    with pytest.raises(RegistryError) as refused:
-        register(registry, "s", second)
-    assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
-    assert warnings.of(registry) == []
-    registry.strict_logical_types = False
-    with caplog.at_level(logging.WARNING, logger="service"):
-        register(registry, "s", second)
-    [warned] = warnings.of(registry, "s")
-    assert (warned.subject, warned.version) == ("s", 2)
-    assert warned.message in caplog.text
-    subjects.delete_subject(registry, "s")
-    assert warnings.of(registry) == [warned]
-    subjects.delete_subject(registry, "s", permanent=True)
-    assert warnings.of(registry) == []
+LOGICAL_CHANGES: list[tuple[Any, Any, str]] = [
+    (amount(10, 2), amount(12, 4), "decimal(10,2) to bytes decimal(12,4): the stored integer has no point"),
+    (amount(10, 2), amount(12, 2), "smaller precision"),
+    (amount(10, 2), "string", "bytes decimal(10,2) to string: the bytes of the number are read as text"),
+    ("string", amount(10, 2), "from string to bytes decimal(10,2)"),
+    (["null", amount(10, 2)], ["null", "string"], "read as text"),
+    ({"type": "array", "items": amount(9, 1)}, {"type": "array", "items": amount(9, 2)}, "c[] changed"),
+    (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        {"type": "long", "logicalType": "timestamp-micros"},
+        "from long timestamp-millis to long timestamp-micros",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (amount(10, 2), amount(10, 2)),
-        (amount(10, 2), ["null", amount(10, 2)]),
-        ("int", "long"),
-        ("bytes", "string"),
-        ([amount(10, 2), "string"], ["string", amount(10, 2)]),
-        ({"type": "int", "logicalType": "date"}, {"type": "int", "logicalType": "date", "doc": "d"}),
-    ],
-)
-def test_what_is_no_logical_change(registry: Registry, old: Any, new: Any) -> None:
+def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
+    def check(row: tuple[Any, Any, str]) -> None:
+        old, new, says = row
+        caplog.clear()
+        registry.strict_logical_types = False
+        first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
+        register(registry, "s", first)
+        assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
+        registry.strict_logical_types = True
+        problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
+        assert says in problems[0]
+        assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
+        with pytest.raises(RegistryError) as refused:
+            register(registry, "s", second)
+        assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
+        assert warnings.of(registry) == []
+        registry.strict_logical_types = False
+        with caplog.at_level(logging.WARNING, logger="service"):
+            register(registry, "s", second)
+        [warned] = warnings.of(registry, "s")
+        assert (warned.subject, warned.version) == ("s", 2)
+        assert warned.message in caplog.text
+        subjects.delete_subject(registry, "s")
+        assert warnings.of(registry) == [warned]
+        subjects.delete_subject(registry, "s", permanent=True)
+        assert warnings.of(registry) == []
+
+    check_rows(LOGICAL_CHANGES, check)
+
+
+NO_LOGICAL_CHANGES: list[tuple[Any, Any]] = [
+    (amount(10, 2), amount(10, 2)),
+    (amount(10, 2), ["null", amount(10, 2)]),
+    ("int", "long"),
+    ("bytes", "string"),
+    ([amount(10, 2), "string"], ["string", amount(10, 2)]),
+    ({"type": "int", "logicalType": "date"}, {"type": "int", "logicalType": "date", "doc": "d"}),
+]
+
+
+def test_what_is_no_logical_change(registry: Registry) -> None:
     registry.strict_logical_types = True
-    register(registry, "s", NewSchema(record("R", column("c", old))))
-    assert register(registry, "s", NewSchema(record("R", column("c", new)))).stored.version in (1, 2)
-    assert warnings.of(registry) == []
+
+    def check(row: tuple[int, tuple[Any, Any]]) -> None:
+        number, (old, new) = row
+        register(registry, f"s{number}", NewSchema(record("R", column("c", old))))
+        assert register(registry, f"s{number}", NewSchema(record("R", column("c", new)))).stored.version in (1, 2)
+        assert warnings.of(registry) == []
+
+    check_rows(enumerate(NO_LOGICAL_CHANGES), check)
 
 
 def test_strict_logical_types_over_http() -> None:

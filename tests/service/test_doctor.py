@@ -23,7 +23,8 @@ from service.history.changefeed.settings import Changefeed
 from service.history.changefeed.tables import PatternError, TableFilter
 from service.history.changefeed.topics import expression_error, topic_name
 from service.history.dry_run.run import with_snapshots
-from tests.service.support import Client, command
+from tests.service.support import Client, command, short_and_long
+from tests.support.table import check_rows
 
 Case = tuple[str, str]
 R = "&schema-registry=http://r:8081"
@@ -176,11 +177,13 @@ def ids(one: Patient) -> set[str]:
     return {f.id for f in examine(one)}
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_fits_one_changefeed_and_not_another(rule: str) -> None:
-    fits, leaves = (Patient(feed(*case)) for case in CASES[rule])
-    assert rule in ids(fits)
-    assert rule not in ids(leaves)
+def test_each_rule_fits_one_changefeed_and_not_another() -> None:
+    def check(rule: str) -> None:
+        fits, leaves = (Patient(feed(*case)) for case in CASES[rule])
+        assert rule in ids(fits)
+        assert rule not in ids(leaves)
+
+    check_rows(CASES, check)
 
 
 def test_rules_about_tables_subjects_and_zones() -> None:
@@ -226,25 +229,28 @@ def problems(uri: str, config: str = "") -> list[tuple[str, str]]:
 CODEC = "[sink.kafka-config.codec-config]\n"
 
 
-@pytest.mark.parametrize(
-    ("uri", "config", "name", "value"),
-    [
-        ("&max-message-bytes=5", "[sink.kafka-config]\nmax-message-bytes=7", "max-message-bytes", 5),
-        ("&enable-tidb-extension=true", CODEC + "enable-tidb-extension=false", "enable-tidb-extension", True),
-        # TiCDC's merge drops false of the URI …
-        ("&enable-tidb-extension=false", CODEC + "enable-tidb-extension=true", "enable-tidb-extension", True),
-        ("&enable-tidb-extension=false", "", "enable-tidb-extension", False),
-        # … but not for Debezium's own settings.
-        (
-            "&debezium-include-start-ts=false", "[sink.debezium]\ninclude-start-ts=true",
-            "debezium-include-start-ts", False,
-        ),
-        ("", CODEC + "avro-decimal-handling-mode='string'", "avro-decimal-handling-mode", "string"),
-        ("", "", "avro-decimal-handling-mode", "precise"),
-    ],
-)  # fmt: skip
-def test_the_uri_wins_over_the_file(uri: str, config: str, name: str, value: object) -> None:
-    assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
+MERGED: list[tuple[str, str, str, object]] = [
+    ("&max-message-bytes=5", "[sink.kafka-config]\nmax-message-bytes=7", "max-message-bytes", 5),
+    ("&enable-tidb-extension=true", CODEC + "enable-tidb-extension=false", "enable-tidb-extension", True),
+    # TiCDC's merge drops false of the URI …
+    ("&enable-tidb-extension=false", CODEC + "enable-tidb-extension=true", "enable-tidb-extension", True),
+    ("&enable-tidb-extension=false", "", "enable-tidb-extension", False),
+    # … but not for Debezium's own settings.
+    (
+        "&debezium-include-start-ts=false", "[sink.debezium]\ninclude-start-ts=true",
+        "debezium-include-start-ts", False,
+    ),
+    ("", CODEC + "avro-decimal-handling-mode='string'", "avro-decimal-handling-mode", "string"),
+    ("", "", "avro-decimal-handling-mode", "precise"),
+]  # fmt: skip
+
+
+def test_the_uri_wins_over_the_file() -> None:
+    def check(row: tuple[str, str, str, object]) -> None:
+        uri, config, name, value = row
+        assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
+
+    check_rows(MERGED, check)
 
 
 def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
@@ -253,49 +259,55 @@ def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
     assert any("the URI's value holds" in p.text for p in found.problems)
 
 
-@pytest.mark.parametrize(
-    ("uri", "config", "severity", "words"),
-    [
-        ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
-        ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
-        ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
-        ("kafka://k/t?protocol=avro&max-message-bytes=many", "", "error", "a number is needed"),
-        ("kafka://k/t?protocol=thrift", "", "error", "is not known"),
-        ("kafka://k/t", "", "error", "no protocol is given"),
-        ("kafka://k/?protocol=avro", "", "error", "has no topic"),
-        ("kafka://k/a,b?protocol=open-protocol", "", "error", "letters, digits"),
-        ("mysql://k/t", "", "warning", "only Kafka's messages"),
-        ("kafka://k/t?protocol=avro&protocol=open", "", "warning", "twice"),
-        ("kafka://k/t?protocol=avro&avro-decimal-handling-mode=exact", "", "error", "precise or string"),
-        ("kafka://k/t?protocol=avro", "force_replicat = true", "error", "does not know and refuses"),
-        ("kafka://k/t?protocol=avro", "enable-tidb-extension = true", "error", "it belongs to sink.kafka-config"),
-        ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "a flag is needed"),
-        ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatchers=['*.*']", "error", "has matchers"),
-        ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatcher=['*']", "error", "a dot is missing"),
-        ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),
-        ("kafka://k/t?protocol=avro", PER_TABLE.format("{schema}!{table}", ""), "error", "letters, digits"),
-        ("kafka://k/t?protocol=avro", PER_TABLE.format("t", "random"), "warning", "TiCDC uses `table`"),
-    ],
-)
-def test_what_is_odd_is_said(uri: str, config: str, severity: str, words: str) -> None:
-    assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
+ODD: list[tuple[str, str, str, str]] = [
+    ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
+    ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
+    ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
+    ("kafka://k/t?protocol=avro&max-message-bytes=many", "", "error", "a number is needed"),
+    ("kafka://k/t?protocol=thrift", "", "error", "is not known"),
+    ("kafka://k/t", "", "error", "no protocol is given"),
+    ("kafka://k/?protocol=avro", "", "error", "has no topic"),
+    ("kafka://k/a,b?protocol=open-protocol", "", "error", "letters, digits"),
+    ("mysql://k/t", "", "warning", "only Kafka's messages"),
+    ("kafka://k/t?protocol=avro&protocol=open", "", "warning", "twice"),
+    ("kafka://k/t?protocol=avro&avro-decimal-handling-mode=exact", "", "error", "precise or string"),
+    ("kafka://k/t?protocol=avro", "force_replicat = true", "error", "does not know and refuses"),
+    ("kafka://k/t?protocol=avro", "enable-tidb-extension = true", "error", "it belongs to sink.kafka-config"),
+    ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "a flag is needed"),
+    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatchers=['*.*']", "error", "has matchers"),
+    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatcher=['*']", "error", "a dot is missing"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("{schema}!{table}", ""), "error", "letters, digits"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("t", "random"), "warning", "TiCDC uses `table`"),
+]
 
 
-@pytest.mark.parametrize(
-    ("uri", "config"),
-    [
-        ("kafka", ""),
-        ("kafka://[k", ""),
-        ("k" * 70_000, ""),
-        ("", "a = "),
-        ("", "{"),
-        ("", "[" * 5000),
-        ("", '{"a":' * 5000),
-    ],
-)
-def test_what_can_not_be_read_at_all(uri: str, config: str) -> None:
-    with pytest.raises(SetupError):
-        read(uri, config)
+def test_what_is_odd_is_said() -> None:
+    def check(row: tuple[str, str, str, str]) -> None:
+        uri, config, severity, words = row
+        assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
+
+    check_rows(ODD, check)
+
+
+UNREADABLE: list[tuple[str, str]] = [
+    ("kafka", ""),
+    ("kafka://[k", ""),
+    ("k" * 70_000, ""),
+    ("", "a = "),
+    ("", "{"),
+    ("", "[" * 5000),
+    ("", '{"a":' * 5000),
+]
+
+
+def test_what_can_not_be_read_at_all() -> None:
+    def check(row: tuple[str, str]) -> None:
+        uri, config = row
+        with pytest.raises(SetupError):
+            read(uri, config)
+
+    check_rows(UNREADABLE, check, name=lambda row: repr(row)[:80])
 
 
 def test_the_answer_of_cdc_cli_is_read() -> None:
@@ -319,18 +331,21 @@ def test_credentials_are_never_shown() -> None:
 
 
 # ---- tables and topics
-@pytest.mark.parametrize(
-    ("patterns", "table", "fits"),
-    [
-        (["*.*"], "a.b", True), (["a.*", "!a.b"], "a.b", False), (["!a.b", "a.*"], "a.b", True),
-        (["a?.t[0-9]"], "ab.t1", True), (["a?.t[!0-9]"], "ab.t1", False), (["A.B"], "a.b", True),
-        (["/^a.*/.b"], "abc.b", True), (["`a.b`.`c``d`"], "a.b.c`d", True), (["a.b"], "a.bc", False),
-        (["# comment", "", "a.b"], "a.b", True), ([], "a.b", False),
-    ],
-)  # fmt: skip
-def test_table_filters(patterns: list[str], table: str, fits: bool) -> None:
-    db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
-    assert TableFilter(patterns).matches(db, name) is fits
+FILTERS: list[tuple[list[str], str, bool]] = [
+    (["*.*"], "a.b", True), (["a.*", "!a.b"], "a.b", False), (["!a.b", "a.*"], "a.b", True),
+    (["a?.t[0-9]"], "ab.t1", True), (["a?.t[!0-9]"], "ab.t1", False), (["A.B"], "a.b", True),
+    (["/^a.*/.b"], "abc.b", True), (["`a.b`.`c``d`"], "a.b.c`d", True), (["a.b"], "a.bc", False),
+    (["# comment", "", "a.b"], "a.b", True), ([], "a.b", False),
+]  # fmt: skip
+
+
+def test_table_filters() -> None:
+    def check(row: tuple[list[str], str, bool]) -> None:
+        patterns, table, fits = row
+        db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
+        assert TableFilter(patterns).matches(db, name) is fits
+
+    check_rows(FILTERS, check)
 
 
 def test_patterns_take_no_exponential_time() -> None:
@@ -350,24 +365,32 @@ def test_column_selectors_leave_columns_out() -> None:
     assert [c.name for c in some.sent(table).columns] == ["id", "a"]
 
 
-@pytest.mark.parametrize("pattern", ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"])
-def test_bad_patterns(pattern: str) -> None:
-    with pytest.raises(PatternError):
-        TableFilter([pattern])
+BAD_PATTERNS: list[str] = ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "table", "topic"),
-    [
-        ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"),
-        ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
-        ("{schema}", (".", ""), "_"),
-        ("{schema}", ("..", ""), "__"),
-        ("{table}", ("", "x" * 300), "x" * 249),
-    ],
-)
-def test_topic_names(rule: str, table: tuple[str, str], topic: str) -> None:
-    assert topic_name(rule, *table) == topic
+def test_bad_patterns() -> None:
+    def check(pattern: str) -> None:
+        with pytest.raises(PatternError):
+            TableFilter([pattern])
+
+    check_rows(BAD_PATTERNS, check, name=lambda row: repr(row)[:80])
+
+
+TOPICS: list[tuple[str, tuple[str, str], str]] = [
+    ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"),
+    ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
+    ("{schema}", (".", ""), "_"),
+    ("{schema}", ("..", ""), "__"),
+    ("{table}", ("", "x" * 300), "x" * 249),
+]
+
+
+def test_topic_names() -> None:
+    def check(row: tuple[str, tuple[str, str], str]) -> None:
+        rule, table, topic = row
+        assert topic_name(rule, *table) == topic
+
+    check_rows(TOPICS, check)
 
 
 def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:
@@ -378,12 +401,16 @@ def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:
     assert expression_error("plain.topic", avro=True) == ""
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_hostile_settings_are_answers_or_usage_errors(query: str, config: str) -> None:
-    with suppress(SetupError):
-        found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
-        assert "no-ddl" in {f.id for f in found}
+@short_and_long(15, 60)
+def test_hostile_settings_are_answers_or_usage_errors(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.text(max_size=200), st.text(max_size=200))
+    def holds(query: str, config: str) -> None:
+        with suppress(SetupError):
+            found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
+            assert "no-ddl" in {f.id for f in found}
+
+    holds()
 
 
 # ---- the command
@@ -406,15 +433,22 @@ def test_the_command_in_every_format(tmp_path: Path) -> None:
     assert re.search(r"^::error file=cf.toml,line=1,title=doctor%3A force-replicate-refused::", done.stdout, re.M)
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("--config", "none.toml"), ("--sink-uri", "nonsense"), ("--sink-uri", "kafka://k/t?protocol=avro",
-                                                                             "--service", "http://127.0.0.1:1")]
-)  # fmt: skip
-def test_the_command_can_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = run(*arguments, cwd=tmp_path)
-    assert done.exit_code == 2
-    assert "can't start" in done.stderr
-    assert "Traceback" not in done.stderr
+NO_START: list[tuple[str, ...]] = [
+    (),
+    ("--config", "none.toml"),
+    ("--sink-uri", "nonsense"),
+    ("--sink-uri", "kafka://k/t?protocol=avro", "--service", "http://127.0.0.1:1"),
+]
+
+
+def test_the_command_can_not_start(tmp_path: Path) -> None:
+    def check(arguments: tuple[str, ...]) -> None:
+        done = run(*arguments, cwd=tmp_path)
+        assert done.exit_code == 2
+        assert "can't start" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    check_rows(NO_START, check)
 
 
 @pytest.fixture

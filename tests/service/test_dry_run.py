@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.ddl.apply import apply
@@ -19,7 +19,6 @@ from schemas.errors import RegistryError, SetupError
 from schemas.table import TableId
 from service.history.changefeed.read import read
 from service.history.changefeed.settings import Changefeed
-from service.history.dry_run.ports import NoSubjects
 from service.history.dry_run.publishing import publish, targets
 from service.history.dry_run.report import SAFE, STOP, UNKNOWN, Reports
 from service.history.dry_run.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
@@ -31,7 +30,10 @@ from service.registry.core import Registry
 from service.registry.model import NewSchema
 from service.store import open_store
 from service.subject_checks import RegistrySubjects
+from tests.service.support import short_and_long
 from tests.support.golden import GOLDEN
+from tests.support.no_subjects import NoSubjects
+from tests.support.table import check_rows
 
 ORDERS = (
     "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, `st` enum('a','b') NOT NULL,"
@@ -96,56 +98,68 @@ def test_the_case_of_the_documents(fresh: Registry) -> None:
     assert [c.split()[2] for c in window["commands"]] == ["PUT", "POST", "DELETE"]
 
 
-@pytest.mark.parametrize(
-    ("sql", "query", "level", "verdict"),
-    [
-        ("ALTER TABLE orders ADD c INT", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD c INT NOT NULL DEFAULT 1", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD c DECIMAL(9,2) NOT NULL DEFAULT 1", "avro", "BACKWARD", STOP),
-        (
-            "ALTER TABLE orders ADD c DECIMAL(9,2) NOT NULL DEFAULT 1",
-            "avro&avro-decimal-handling-mode=string", "BACKWARD", SAFE,
-        ),
-        ("ALTER TABLE orders ADD c INT NOT NULL", "debezium-avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD c INT NOT NULL", "avro", "NONE", SAFE),
-        ("ALTER TABLE orders ADD c INT NOT NULL", "avro", "FORWARD", SAFE),
-        ("ALTER TABLE orders DROP COLUMN n", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders DROP COLUMN n", "avro", "FORWARD", STOP),
-        ("ALTER TABLE orders DROP COLUMN n", "avro", "FULL_TRANSITIVE", STOP),
-        ("ALTER TABLE orders MODIFY n BIGINT NOT NULL", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders MODIFY n BIGINT NOT NULL", "avro", "FORWARD", STOP),
-        ("ALTER TABLE orders MODIFY n VARCHAR(9) NOT NULL", "avro", "BACKWARD", STOP),
-        ("ALTER TABLE orders MODIFY note VARCHAR(20) NOT NULL", "avro", "BACKWARD", STOP),
-        ("ALTER TABLE orders MODIFY total DECIMAL(12,4)", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders RENAME COLUMN n TO m", "avro", "BACKWARD", STOP),
-        ("ALTER TABLE orders RENAME COLUMN note TO remark", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ALTER note DROP DEFAULT", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD INDEX (n)", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders COMMENT 'x'", "avro", "FULL", SAFE),
-        ("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (n)", "avro", "BACKWARD", STOP),
-        ("RENAME TABLE orders TO orders2", "avro", "BACKWARD", SAFE),
-        ("TRUNCATE TABLE orders", "avro", "BACKWARD", SAFE),
-        ("DROP TABLE orders", "avro", "BACKWARD", SAFE),
-        ("DROP TABLE nobody", "avro", "BACKWARD", SAFE),
-        ("CREATE TABLE fresh (id INT PRIMARY KEY)", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE nobody ADD c INT", "avro", "BACKWARD", UNKNOWN),
-        ("ALTER TABLE orders ADD COLUMN id INT", "avro", "BACKWARD", UNKNOWN),
-        ("ALTER TABLE orders FROBNICATE", "avro", "BACKWARD", UNKNOWN),
-        ("FLASHBACK CLUSTER TO TIMESTAMP '2026-01-01 00:00:00'", "avro", "BACKWARD", UNKNOWN),
-        ("CREATE SEQUENCE s", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders SET TIFLASH REPLICA 1", "avro", "BACKWARD", SAFE),
-        ("CREATE VIEW v AS SELECT 1", "avro", "BACKWARD", SAFE),
-        ("INSERT INTO orders VALUES (1)", "avro", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD c INT NOT NULL", "open-protocol", "BACKWARD", SAFE),
-        ("ALTER TABLE orders ADD v INT AS (n + 1) VIRTUAL", "debezium-avro", "BACKWARD", STOP),
-        ("ALTER TABLE orders ADD `st!` INT, ADD `st?` INT", "avro", "NONE", STOP),
-    ],
-)  # fmt: skip
-def test_verdicts(fresh: Registry, sql: str, query: str, level: str, verdict: str) -> None:
-    register_all(fresh, shop(), feed(query))
-    config.update(fresh, None, {"compatibility": level})
-    form = one(sql, fresh, feed(query))
-    assert (form["verdict"], bool(form["reason"])) == (verdict, True), form["reason"]
+VERDICTS: list[tuple[str, str, str, str]] = [
+    ("ALTER TABLE orders ADD c INT", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD c INT NOT NULL DEFAULT 1", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD c DECIMAL(9,2) NOT NULL DEFAULT 1", "avro", "BACKWARD", STOP),
+    (
+        "ALTER TABLE orders ADD c DECIMAL(9,2) NOT NULL DEFAULT 1",
+        "avro&avro-decimal-handling-mode=string", "BACKWARD", SAFE,
+    ),
+    ("ALTER TABLE orders ADD c INT NOT NULL", "debezium-avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD c INT NOT NULL", "avro", "NONE", SAFE),
+    ("ALTER TABLE orders ADD c INT NOT NULL", "avro", "FORWARD", SAFE),
+    ("ALTER TABLE orders DROP COLUMN n", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders DROP COLUMN n", "avro", "FORWARD", STOP),
+    ("ALTER TABLE orders DROP COLUMN n", "avro", "FULL_TRANSITIVE", STOP),
+    ("ALTER TABLE orders MODIFY n BIGINT NOT NULL", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders MODIFY n BIGINT NOT NULL", "avro", "FORWARD", STOP),
+    ("ALTER TABLE orders MODIFY n VARCHAR(9) NOT NULL", "avro", "BACKWARD", STOP),
+    ("ALTER TABLE orders MODIFY note VARCHAR(20) NOT NULL", "avro", "BACKWARD", STOP),
+    ("ALTER TABLE orders MODIFY total DECIMAL(12,4)", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders RENAME COLUMN n TO m", "avro", "BACKWARD", STOP),
+    ("ALTER TABLE orders RENAME COLUMN note TO remark", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ALTER note DROP DEFAULT", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD INDEX (n)", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders COMMENT 'x'", "avro", "FULL", SAFE),
+    ("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (n)", "avro", "BACKWARD", STOP),
+    ("RENAME TABLE orders TO orders2", "avro", "BACKWARD", SAFE),
+    ("TRUNCATE TABLE orders", "avro", "BACKWARD", SAFE),
+    ("DROP TABLE orders", "avro", "BACKWARD", SAFE),
+    ("DROP TABLE nobody", "avro", "BACKWARD", SAFE),
+    ("CREATE TABLE fresh (id INT PRIMARY KEY)", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE nobody ADD c INT", "avro", "BACKWARD", UNKNOWN),
+    ("ALTER TABLE orders ADD COLUMN id INT", "avro", "BACKWARD", UNKNOWN),
+    ("ALTER TABLE orders FROBNICATE", "avro", "BACKWARD", UNKNOWN),
+    ("FLASHBACK CLUSTER TO TIMESTAMP '2026-01-01 00:00:00'", "avro", "BACKWARD", UNKNOWN),
+    ("CREATE SEQUENCE s", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders SET TIFLASH REPLICA 1", "avro", "BACKWARD", SAFE),
+    ("CREATE VIEW v AS SELECT 1", "avro", "BACKWARD", SAFE),
+    ("INSERT INTO orders VALUES (1)", "avro", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD c INT NOT NULL", "open-protocol", "BACKWARD", SAFE),
+    ("ALTER TABLE orders ADD v INT AS (n + 1) VIRTUAL", "debezium-avro", "BACKWARD", STOP),
+    ("ALTER TABLE orders ADD `st!` INT, ADD `st?` INT", "avro", "NONE", STOP),
+]  # fmt: skip
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    registries: dict[str, Registry] = {}  # by the changefeed's URI: a dry run leaves nothing in one
+
+    def check(row: tuple[str, str, str, str]) -> None:
+        sql, query, level, verdict = row
+        if query not in registries:
+            registries[query] = Registry(open_store(f"sqlite:///{tmp_path / str(len(registries))}.db"))
+            register_all(registries[query], shop(), feed(query))
+        registry = registries[query]
+        config.update(registry, None, {"compatibility": level})
+        form = one(sql, registry, feed(query))
+        assert (form["verdict"], bool(form["reason"])) == (verdict, True), form["reason"]
+
+    try:
+        check_rows(VERDICTS, check)
+    finally:
+        for registry in registries.values():
+            registry.store.close()
 
 
 def test_two_tables_in_one_subject(fresh: Registry) -> None:
@@ -259,17 +273,20 @@ def test_a_statement_that_is_not_read_leaves_its_table_unknown() -> None:
     assert [s["verdict"] for s in form["statements"]] == [UNKNOWN, UNKNOWN, SAFE]
 
 
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("a;b", ["a", "b"]), (";;a;", ["a"]), ("a ';' b; c", ["a ';' b", "c"]),
-        ("/* x; */ a -- y;\n; b", ["a -- y;", "b"]),
-        ("/*!40101 a */; b", ["/*!40101 a */", "b"]), ("", []), ("  \n ", []), ("a 'open", ["a 'open"]),
-        ("`x;y`;z", ["`x;y`", "z"]),
-    ],
-)  # fmt: skip
-def test_split(text: str, pieces: list[str]) -> None:
-    assert [p.sql for p in split(text, Mode.typed())] == pieces
+PIECES: list[tuple[str, list[str]]] = [
+    ("a;b", ["a", "b"]), (";;a;", ["a"]), ("a ';' b; c", ["a ';' b", "c"]),
+    ("/* x; */ a -- y;\n; b", ["a -- y;", "b"]),
+    ("/*!40101 a */; b", ["/*!40101 a */", "b"]), ("", []), ("  \n ", []), ("a 'open", ["a 'open"]),
+    ("`x;y`;z", ["`x;y`", "z"]),
+]  # fmt: skip
+
+
+def test_split() -> None:
+    def check(row: tuple[str, list[str]]) -> None:
+        text, pieces = row
+        assert [p.sql for p in split(text, Mode.typed())] == pieces
+
+    check_rows(PIECES, check)
 
 
 # ---- the registry is the judge
@@ -294,32 +311,36 @@ def alters(draw: st.DrawFn) -> str:
     return "ALTER TABLE orders " + ", ".join(clause() for _ in range(draw(st.integers(1, 3))))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sql=alters(),
-    level=st.sampled_from(("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE")),
-    query=st.sampled_from(("avro", "avro&avro-decimal-handling-mode=string", "debezium-avro")),
-)
+@short_and_long(15, 60)
 def test_it_would_stop_if_and_only_if_registering_is_refused(
-    sql: str, level: str, query: str, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory, examples: int
 ) -> None:
-    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('r') / 'r.db'}")
-    try:
-        registry, chosen = Registry(store, level), feed(query)
-        register_all(registry, shop(), chosen)
-        form = one(sql, registry, chosen)
-        if form["verdict"] == UNKNOWN:
-            return  # TiDB would not take it
-        refused = False
-        for view in form["schemas"]:
-            for part in ("key", "value"):
-                try:
-                    registering.register(registry, view[f"{part}_subject"], NewSchema(text=view[part]))
-                except RegistryError as error:
-                    refused = refused or error.code == "INCOMPATIBLE_SCHEMA"
-        assert (form["verdict"] == STOP) == refused
-    finally:
-        store.close()
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        sql=alters(),
+        level=st.sampled_from(("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE")),
+        query=st.sampled_from(("avro", "avro&avro-decimal-handling-mode=string", "debezium-avro")),
+    )
+    def holds(sql: str, level: str, query: str) -> None:
+        store = open_store(f"sqlite:///{tmp_path_factory.mktemp('r') / 'r.db'}")
+        try:
+            registry, chosen = Registry(store, level), feed(query)
+            register_all(registry, shop(), chosen)
+            form = one(sql, registry, chosen)
+            if form["verdict"] == UNKNOWN:
+                return  # TiDB would not take it
+            refused = False
+            for view in form["schemas"]:
+                for part in ("key", "value"):
+                    try:
+                        registering.register(registry, view[f"{part}_subject"], NewSchema(text=view[part]))
+                    except RegistryError as error:
+                        refused = refused or error.code == "INCOMPATIBLE_SCHEMA"
+            assert (form["verdict"] == STOP) == refused
+        finally:
+            store.close()
+
+    holds()
 
 
 # ---- TiDB is the judge of tables
@@ -388,10 +409,12 @@ def found_risks(sql: str, settings_: Changefeed) -> set[str]:
     return {r["id"] for r in form["risks"]}
 
 
-@pytest.mark.parametrize("risk", [*RISKY, *STATEMENTS])
-def test_each_risk_is_seen_and_others_are_not(risk: str) -> None:
-    sql = STATEMENTS.get(risk) or f"ALTER TABLE w {RISKY[risk]}"
-    assert risk in found_risks(sql, read())
+def test_each_risk_is_seen_and_others_are_not() -> None:
+    def check(risk: str) -> None:
+        sql = STATEMENTS.get(risk) or f"ALTER TABLE w {RISKY[risk]}"
+        assert risk in found_risks(sql, read())
+
+    check_rows([*RISKY, *STATEMENTS], check)
     assert found_risks("ALTER TABLE w ADD INDEX (i)", read()) == set()
     assert found_risks("ALTER TABLE w ADD x INT", feed()) == set()
 
@@ -406,18 +429,21 @@ def test_every_risk_rule_is_tried() -> None:
     assert "checksum-order" in found_risks("ALTER TABLE w ADD x INT FIRST", checked)
 
 
-@pytest.mark.parametrize(
-    ("sql", "query", "risk", "there"),
-    [
-        ("MODIFY e ENUM('b','a')", "avro", "renumbered", False),
-        ("MODIFY e ENUM('b','a')", "craft", "renumbered", True),
-        ("ADD x DECIMAL(5,2)", "avro", "decimal-double", False),
-        ("ADD x DECIMAL(5,2)", "debezium", "decimal-double", True),
-        ("MODIFY d DECIMAL(12,6)", "avro&avro-decimal-handling-mode=string", "scale", False),
-    ],
-)  # fmt: skip
-def test_risks_depend_on_the_protocol(sql: str, query: str, risk: str, there: bool) -> None:
-    assert (risk in found_risks(f"ALTER TABLE w {sql}", feed(query))) is there
+BY_PROTOCOL: list[tuple[str, str, str, bool]] = [
+    ("MODIFY e ENUM('b','a')", "avro", "renumbered", False),
+    ("MODIFY e ENUM('b','a')", "craft", "renumbered", True),
+    ("ADD x DECIMAL(5,2)", "avro", "decimal-double", False),
+    ("ADD x DECIMAL(5,2)", "debezium", "decimal-double", True),
+    ("MODIFY d DECIMAL(12,6)", "avro&avro-decimal-handling-mode=string", "scale", False),
+]  # fmt: skip
+
+
+def test_risks_depend_on_the_protocol() -> None:
+    def check(row: tuple[str, str, str, bool]) -> None:
+        sql, query, risk, there = row
+        assert (risk in found_risks(f"ALTER TABLE w {sql}", feed(query))) is there
+
+    check_rows(BY_PROTOCOL, check)
 
 
 # ---- filters and renames
@@ -447,32 +473,41 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
 
 
 # ---- hostile text
-@settings(max_examples=150, deadline=None)
-@given(st.text(max_size=120))
-def test_any_text_has_a_verdict_or_is_wrong_usage(tail: str) -> None:
-    for sql in (tail, "ALTER TABLE orders " + tail, "ALTER TABLE orders ADD c INT NOT NULL DEFAULT '" + tail):
+@short_and_long(30, 150)
+def test_any_text_has_a_verdict_or_is_wrong_usage(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.text(max_size=120))
+    def holds(tail: str) -> None:
+        for sql in (tail, "ALTER TABLE orders " + tail, "ALTER TABLE orders ADD c INT NOT NULL DEFAULT '" + tail):
+            try:
+                form = one(sql)
+            except SetupError as error:
+                assert error.row.code == "USAGE"  # noqa: PT017
+            else:
+                json.dumps(form)
+                assert form["verdict"] in (SAFE, STOP, UNKNOWN)
+
+    holds()
+
+
+HOSTILE_SIZES = {
+    "nested": "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000,
+    "long": "A" * 5_000_000,
+    "quotes": "'" * 99_999,
+    "comments": "/*" * 50_000,
+    "columns": "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)),
+    "zeros": "\x00" * 1000,
+}
+
+
+def test_hostile_sizes() -> None:
+    def check(name: str) -> None:
         try:
-            form = one(sql)
+            assert one(HOSTILE_SIZES[name])["verdict"] == UNKNOWN
         except SetupError as error:
             assert error.row.code == "USAGE"  # noqa: PT017
-        else:
-            json.dumps(form)
-            assert form["verdict"] in (SAFE, STOP, UNKNOWN)
 
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000, "A" * 5_000_000, "'" * 99_999, "/*" * 50_000,
-        "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)), "\x00" * 1000,
-    ],
-    ids=("nested", "long", "quotes", "comments", "columns", "zeros"),
-)  # fmt: skip
-def test_hostile_sizes(sql: str) -> None:
-    try:
-        assert one(sql)["verdict"] == UNKNOWN
-    except SetupError as error:
-        assert error.row.code == "USAGE"  # noqa: PT017
+    check_rows(HOSTILE_SIZES, check)
 
 
 def test_too_many_statements_are_refused() -> None:

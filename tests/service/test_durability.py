@@ -14,10 +14,11 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 from tests.service.forked import services
-from tests.service.support import Client, column, record
+from tests.service.support import Client, column, record, short_and_long
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "20"))
+SHORT = 2
 WRITERS = 3
 BEFORE_THE_KILL = 25
 
@@ -63,9 +64,10 @@ def check(client: Client, answered: dict[str, int]) -> None:
     assert sorted(one["id"] for one in held.values()) == list(range(1, len(held) + 1)), "an id twice, or a hole"
 
 
-def test_answered_writes_survive_a_kill(store_url: str) -> None:
+@short_and_long(SHORT, ROUNDS)
+def test_answered_writes_survive_a_kill(store_url: str, examples: int) -> None:
     answered: dict[str, int] = {}
-    for round_ in range(ROUNDS):
+    for round_ in range(examples):
         with services(1, store_url) as [(process, client)]:
             check(client, answered)
             fresh = killed_under_load(process, client, f"r{round_}")
@@ -75,7 +77,8 @@ def test_answered_writes_survive_a_kill(store_url: str) -> None:
         check(client, answered)
 
 
-def test_a_killed_process_does_not_stop_the_others(store_url: str) -> None:
+@short_and_long(1, max(ROUNDS // 4, 1))
+def test_a_killed_process_does_not_stop_the_others(store_url: str, examples: int) -> None:
     """It may be killed while it is alone with the store: its lock goes with it."""
     with services(1, store_url) as [(_, client)], ThreadPoolExecutor(WRITERS) as pool:
         answered: dict[str, int] = {}
@@ -92,7 +95,7 @@ def test_a_killed_process_does_not_stop_the_others(store_url: str) -> None:
 
         writing = [pool.submit(write, place) for place in range(WRITERS)]
         try:
-            for round_ in range(max(ROUNDS // 4, 1)):
+            for round_ in range(examples):
                 with services(1, store_url) as [(process, killed)]:
                     answered |= killed_under_load(process, killed, f"r{round_}")
         finally:
@@ -102,7 +105,7 @@ def test_a_killed_process_does_not_stop_the_others(store_url: str) -> None:
         check(client, answered)
 
 
-@pytest.mark.parametrize("permanent", [False, True])
+@pytest.mark.parametrize("permanent", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_deletions_and_configs_survive(store_url: str, permanent: bool) -> None:
     with services(1, store_url) as [(process, client)]:
         client.register("s", '"int"')

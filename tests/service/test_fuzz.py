@@ -6,10 +6,10 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.service.support import Client
+from tests.service.support import Client, short_and_long
 
 NAMES = st.sampled_from(["s", "t", "a/b", ":.c:s", ":.:", "__GLOBAL", "-1", "1", "2", "latest", "", "é", "x" * 300])
 SEGMENTS = st.one_of(
@@ -83,13 +83,17 @@ BODIES = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["GET", "POST", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]), PATHS, FLAGS, BODIES)
-def test_never_a_server_error(shared_client: Client, method: str, path: str, flags: str, body: bytes | None) -> None:
-    answer = shared_client.send(method, f"{path}?{flags}", body)
-    assert answer.status < 500, answer.body
-    if answer.headers.get("content-type", "").startswith("text/") or method == "HEAD":
-        return
-    if answer.status != 200:
-        assert list(answer.json) == ["error_code", "message"]
-        assert isinstance(answer.json["error_code"], int)
+@short_and_long(120, 600)
+def test_never_a_server_error(shared_client: Client, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.sampled_from(["GET", "POST", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]), PATHS, FLAGS, BODIES)
+    def holds(method: str, path: str, flags: str, body: bytes | None) -> None:
+        answer = shared_client.send(method, f"{path}?{flags}", body)
+        assert answer.status < 500, answer.body
+        if answer.headers.get("content-type", "").startswith("text/") or method == "HEAD":
+            return
+        if answer.status != 200:
+            assert list(answer.json) == ["error_code", "message"]
+            assert isinstance(answer.json["error_code"], int)
+
+    holds()

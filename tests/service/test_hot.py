@@ -17,14 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from service.api.digests import Digests
 from service.api.hot import Answers, Hot, Kept, Key
 from service.api.metrics import Tally
 from service.app import create_app, create_served
 from service.registry.footprint import ANYTHING, Part, subject_part
 from service.settings import Settings
 from service.store import open_store
-from tests.service.support import column, process_service, record
+from tests.service.support import column, process_service, record, short_and_long
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
@@ -126,9 +125,7 @@ def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
 @contextmanager
 def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
     """The app with and without the hot path, each with a store of its own."""
-    served = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
-    assert isinstance(served, Digests)
-    hot = served.app
+    hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
     app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
     assert isinstance(hot, Hot)
     try:
@@ -138,21 +135,23 @@ def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
         app.state.services.registry.store.close()
 
 
+@short_and_long(6, 25)
 @pytest.mark.parametrize("profile", [8, 7])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(asked=st.lists(requests(), min_size=5, max_size=30))
-def test_both_ways_answer_alike(
-    tmp_path_factory: pytest.TempPathFactory, profile: int, asked: list[tuple[str, str, Headers, bytes]]
-) -> None:
+def test_both_ways_answer_alike(tmp_path_factory: pytest.TempPathFactory, profile: int, examples: int) -> None:
     """Every request comes twice, so that the second time its answer may be a kept one; so do those before it."""
 
-    async def compare(hot: Hot, app: ASGIApp) -> None:
-        for place, request in enumerate(asked):
-            for again in (*asked[max(place - 3, 0) : place + 1], request):
-                assert alike(await ask(hot, *again)) == alike(await ask(app, *again)), again
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(asked=st.lists(requests(), min_size=5, max_size=30))
+    def holds(asked: list[tuple[str, str, Headers, bytes]]) -> None:
+        async def compare(hot: Hot, app: ASGIApp) -> None:
+            for place, request in enumerate(asked):
+                for again in (*asked[max(place - 3, 0) : place + 1], request):
+                    assert alike(await ask(hot, *again)) == alike(await ask(app, *again)), again
 
-    with both(tmp_path_factory.mktemp("both"), profile) as (hot, app):
-        asyncio.run(compare(hot, app))
+        with both(tmp_path_factory.mktemp("both"), profile) as (hot, app):
+            asyncio.run(compare(hot, app))
+
+    holds()
 
 
 def test_what_is_kept(tmp_path: Path) -> None:

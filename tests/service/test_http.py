@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from service.registry.avro.json_text import MAX_DEPTH
 from service.testing import running_service
 from tests.service.support import V1, Client, column, record
+from tests.support.table import check_rows
 
 
 def nested(depth: int) -> str:
@@ -37,77 +39,104 @@ def test_root_is_two_bytes(shared_client: Client) -> None:
     assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"{}", V1)
 
 
-@pytest.mark.parametrize("path", ["/subjects/", "/config/", "/schemas/types/", "/subjects/none/versions/"])
-def test_trailing_slash_is_no_redirect(shared_client: Client, path: str) -> None:
-    with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
-    assert with_slash.status in (200, 404)
-    assert (with_slash.status, with_slash.body) == (without.status, without.body)
+def test_trailing_slash_is_no_redirect(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
+        assert with_slash.status in (200, 404)
+        assert (with_slash.status, with_slash.body) == (without.status, without.body)
+
+    check_rows(["/subjects/", "/config/", "/schemas/types/", "/subjects/none/versions/"], check)
 
 
-@pytest.mark.parametrize(
-    ("sent", "subject"),
-    [
-        ("a%2Fb", "a/b"),
-        ("a+b", "a+b"),
-        ("a%2Bb", "a+b"),
-        ("a%20b", "a b"),
-        ("a%2525b", "a%25b"),
-        ("%E4%B8%AD", "中"),
-        ("a;x=1", "a"),
-        ("a%3Bx", "a;x"),
-        (".", "."),
-    ],
-)
-def test_subjects_are_decoded_once(client: Client, sent: str, subject: str) -> None:
-    assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
-    assert client.get("/subjects").json == [subject]
-    assert client.get(f"/subjects/{sent}/versions").json == [1]
+SENT_SUBJECTS: list[tuple[str, str]] = [
+    ("a%2Fb", "a/b"),
+    ("a+b", "a+b"),
+    ("a%2Bb", "a+b"),
+    ("a%20b", "a b"),
+    ("a%2525b", "a%25b"),
+    ("%E4%B8%AD", "中"),
+    ("a;x=1", "a"),
+    ("a%3Bx", "a;x"),
+    (".", "."),
+]
 
 
-@pytest.mark.parametrize("path", ["/subjects/a%0Ab/versions", "/subjects/%2e%2e/versions", "/subjects//versions"])
-def test_paths_that_the_web_server_refuses(shared_client: Client, path: str) -> None:
-    answer = shared_client.get(path)
-    assert answer.status == 400
-    assert answer.headers["content-type"].startswith("text/html")
+def test_subjects_are_decoded_once(client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        sent, subject = row
+        assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
+        assert client.get("/subjects").json == [subject]
+        assert client.get(f"/subjects/{sent}/versions").json == [1]
+        for query in ("", "?permanent=true"):
+            assert client.send("DELETE", f"/subjects/{sent}{query}").json == [1]
+
+    check_rows(SENT_SUBJECTS, check)
 
 
-@pytest.mark.parametrize(
-    ("value", "means"), [("true", True), ("TRUE", True), ("1", False), ("abc", False), ("", False)]
-)
-def test_booleans(client: Client, value: str, means: bool) -> None:
+REFUSED_PATHS: list[str] = ["/subjects/a%0Ab/versions", "/subjects/%2e%2e/versions", "/subjects//versions"]
+
+
+def test_paths_that_the_web_server_refuses(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        answer = shared_client.get(path)
+        assert answer.status == 400
+        assert answer.headers["content-type"].startswith("text/html")
+
+    check_rows(REFUSED_PATHS, check)
+
+
+def test_booleans(client: Client) -> None:
     client.register("s", '"int"')
     client.send("DELETE", "/subjects/s")
-    assert client.get(f"/subjects?deleted={value}").json == (["s"] if means else [])
+
+    def check(row: tuple[str, bool]) -> None:
+        value, means = row
+        assert client.get(f"/subjects?deleted={value}").json == (["s"] if means else [])
+
+    check_rows([("true", True), ("TRUE", True), ("1", False), ("abc", False), ("", False)], check)
 
 
-@pytest.mark.parametrize(
-    "path", ["/subjects?limit=abc", "/subjects?limit=1e3", "/schemas/ids/abc", "/schemas/ids/99999999999"]
-)
-def test_numbers_that_are_none(shared_client: Client, path: str) -> None:
-    answer = shared_client.get(path)
-    assert answer.error == (404, 404)
-    assert answer.json["message"] == "HTTP 404 Not Found"
+NUMBERS_THAT_ARE_NONE: list[str] = [
+    "/subjects?limit=abc",
+    "/subjects?limit=1e3",
+    "/schemas/ids/abc",
+    "/schemas/ids/99999999999",
+]
 
 
-@pytest.mark.parametrize("version", ["0", "-2", "abc", "2147483648", "1_0", "%C2%B2"])
-def test_versions_that_are_none(shared_client: Client, version: str) -> None:
-    shared_client.register("versions", '"int"')
-    assert shared_client.get(f"/subjects/versions/versions/{version}").error == (422, 42202)
+def test_numbers_that_are_none(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        answer = shared_client.get(path)
+        assert answer.error == (404, 404)
+        assert answer.json["message"] == "HTTP 404 Not Found"
+
+    check_rows(NUMBERS_THAT_ARE_NONE, check)
 
 
-@pytest.mark.parametrize(
-    ("accept", "answered"),
-    [
-        ("*/*", V1),
-        ("application/*", V1),
-        ("application/json", "application/json"),
-        (f"application/json;q=0.9, {V1};q=0.1", "application/json"),
-        (f"{V1}, application/vnd.schemaregistry+json, application/json", V1),
-        ("text/html, */*;q=0.1", V1),
-    ],
-)
-def test_accept(shared_client: Client, accept: str, answered: str) -> None:
-    assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
+def test_versions_that_are_none(shared_client: Client) -> None:
+    def check(version: str) -> None:
+        shared_client.register("versions", '"int"')
+        assert shared_client.get(f"/subjects/versions/versions/{version}").error == (422, 42202)
+
+    check_rows(["0", "-2", "abc", "2147483648", "1_0", "%C2%B2"], check)
+
+
+ACCEPTED: list[tuple[str, str]] = [
+    ("*/*", V1),
+    ("application/*", V1),
+    ("application/json", "application/json"),
+    (f"application/json;q=0.9, {V1};q=0.1", "application/json"),
+    (f"{V1}, application/vnd.schemaregistry+json, application/json", V1),
+    ("text/html, */*;q=0.1", V1),
+]
+
+
+def test_accept(shared_client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        accept, answered = row
+        assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
+
+    check_rows(ACCEPTED, check)
 
 
 def test_what_cannot_be_answered_or_read(shared_client: Client) -> None:
@@ -132,68 +161,77 @@ def test_request_id(shared_client: Client) -> None:
     assert len(shared_client.get("/").headers["x-request-id"]) == 36
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        (None, (422, 422)),
-        (b"null", (422, 422)),
-        (b"{", (400, 400)),
-        (b"[]", (400, 400)),
-        (b'"text"', (400, 400)),
-        (b"\xff\xfe\xff", (400, 400)),
-        (b"[" * 5000, (400, 400)),
-        (b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b"}", (400, 400)),
-        (b'{"schema":{"type":"int"}}', (400, 400)),
-        (b'{"schema":"\\"int\\"","version":"x"}', (400, 400)),
-        (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
-        (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
-        (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
-        (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
-        (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
-        (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
-        (b"{}", (422, 42201)),
-        (b'{"schema":5}', (422, 42201)),
-    ],
-)
-def test_bad_bodies(shared_client: Client, body: bytes | None, error: tuple[int, int]) -> None:
-    assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
+BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
+    (None, (422, 422)),
+    (b"null", (422, 422)),
+    (b"{", (400, 400)),
+    (b"[]", (400, 400)),
+    (b'"text"', (400, 400)),
+    (b"\xff\xfe\xff", (400, 400)),
+    (b"[" * 5000, (400, 400)),
+    (b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b"}", (400, 400)),
+    (b'{"schema":{"type":"int"}}', (400, 400)),
+    (b'{"schema":"\\"int\\"","version":"x"}', (400, 400)),
+    (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
+    (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
+    (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
+    (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
+    (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
+    (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
+    (b"{}", (422, 42201)),
+    (b'{"schema":5}', (422, 42201)),
+]
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        nested(MAX_DEPTH + 1),
-        nested(1500),
-        nested(100_000),
-        nested_records(1200),
-        json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}),
-        "[" * 3000 + "]" * 3000,
-        '{"type":"int","p":' + "9" * 10_000 + "}",
-        '{"type":"int","p":NaN}',
-        '{"type":"fixed","name":"F","size":1e400}',
-        "/*" * 1_000_000,
-        '"' + '\\"' * 1_000_000 + "/",
-    ],
-)
-@pytest.mark.parametrize("path", ["/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions"])
-def test_monstrous_schemas_are_invalid(shared_client: Client, schema: str, path: str) -> None:
-    assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+def test_bad_bodies(shared_client: Client) -> None:
+    def check(row: tuple[bytes | None, tuple[int, int]]) -> None:
+        body, error = row
+        assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
+
+    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        DEFAULT_WITH_MANY_READINGS,
-        '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
-        '{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"int"},"default":5}]}',
-    ],
-)
-def test_defaults_that_are_not_valid(shared_client: Client, schema: str) -> None:
-    """They are refused for new schemas; looking one up reads it as leniently as what is stored."""
-    for path in ("/subjects/deep/versions", "/compatibility/subjects/deep/versions"):
+MONSTROUS = [
+    nested(MAX_DEPTH + 1),
+    nested(1500),
+    nested(100_000),
+    nested_records(1200),
+    json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}),
+    "[" * 3000 + "]" * 3000,
+    '{"type":"int","p":' + "9" * 10_000 + "}",
+    '{"type":"int","p":NaN}',
+    '{"type":"fixed","name":"F","size":1e400}',
+    "/*" * 1_000_000,
+    '"' + '\\"' * 1_000_000 + "/",
+]
+READING = ("/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions")
+
+
+def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        path, schema = row
         assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
-    for query in ("", "?normalize=true"):
-        assert shared_client.send("POST", f"/subjects/deep{query}", {"schema": schema}).error == (404, 40401)
+
+    check_rows(product(READING, MONSTROUS), check, name=lambda row: repr(row)[:120])
+
+
+BAD_DEFAULTS: list[str] = [
+    DEFAULT_WITH_MANY_READINGS,
+    '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
+    '{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"int"},"default":5}]}',
+]
+
+
+def test_defaults_that_are_not_valid(shared_client: Client) -> None:
+    """They are refused for new schemas; looking one up reads it as leniently as what is stored."""
+
+    def check(schema: str) -> None:
+        for path in ("/subjects/deep/versions", "/compatibility/subjects/deep/versions"):
+            assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+        for query in ("", "?normalize=true"):
+            assert shared_client.send("POST", f"/subjects/deep{query}", {"schema": schema}).error == (404, 40401)
+
+    check_rows(BAD_DEFAULTS, check, name=lambda row: repr(row)[:80])
 
 
 def test_a_chain_of_references_that_is_too_deep(client: Client) -> None:

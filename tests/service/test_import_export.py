@@ -8,8 +8,6 @@ import logging
 import os
 import pty
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
@@ -25,7 +23,9 @@ from service.registry.moving.plan import fingerprint
 from service.registry.moving.snapshot import Snapshot, snapshot_of
 from service.store import open_store
 from service.testing import running_service
+from tests.service.child import Command
 from tests.service.support import GOLDEN, Client, column, environment, record
+from tests.support.table import check_rows
 
 CONFLUENT, KARAPACE = str(GOLDEN / "schemas-topic-confluent.tsv"), str(GOLDEN / "schemas-topic-karapace.tsv")
 
@@ -222,21 +222,24 @@ def test_rule_sets(tmp_path: Path) -> None:
     assert held(bare).versions["s", 1].content.rule_set is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("import", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
-        (("import", "kafka:_schemas"), "a topic needs --bootstrap-servers"),
-        (("import", "http://u:p/w@host"), "is no URL of a registry"),
-        (("import", "http://127.0.0.1:9", "--dry-run"), "can't be reached"),
-        (("export", "a", "--store", "sqlite:///absent.db"), "there is no store sqlite:///absent.db"),
-        (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),
-    ],
-)
-def test_what_cannot_be_done(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
-    code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
-    assert code == 2
-    assert reason in told
+WHAT_CANNOT_BE_DONE: list[tuple[tuple[str, ...], str]] = [
+    (("import", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
+    (("import", "kafka:_schemas"), "a topic needs --bootstrap-servers"),
+    (("import", "http://u:p/w@host"), "is no URL of a registry"),
+    (("import", "http://127.0.0.1:9", "--dry-run"), "can't be reached"),
+    (("export", "a", "--store", "sqlite:///absent.db"), "there is no store sqlite:///absent.db"),
+    (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),
+]
+
+
+def test_what_cannot_be_done(tmp_path: Path) -> None:
+    def check(row: tuple[tuple[str, ...], str]) -> None:
+        arguments, reason = row
+        code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
+        assert code == 2
+        assert reason in told
+
+    check_rows(WHAT_CANNOT_BE_DONE, check)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -271,13 +274,7 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
         between = ThreadingHTTPServer(("127.0.0.1", 0), Between)
         threading.Thread(target=between.serve_forever, daemon=True).start()
         to = f"http://127.0.0.1:{between.server_port}"
-        running = subprocess.Popen(
-            [sys.executable, "-m", "service", "import", source[0], "--to", to],
-            cwd=tmp_path,
-            env=environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        running = Command(("import", source[0], "--to", to), tmp_path, environment())
         try:
             assert reached.wait(60)
             running.send_signal(how)
@@ -285,7 +282,7 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
             _, told = running.communicate(timeout=60)
         finally:
             running.kill()
-            running.communicate()
+            running.wait()
             between.shutdown()
             between.server_close()
         assert running.returncode == 1
@@ -299,21 +296,15 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
 
 def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
     main, terminal = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "service", "import", CONFLUENT],
-        cwd=tmp_path,
-        env=environment(TERM="xterm", COLUMNS="100"),
-        stderr=terminal,
-    )
-    os.close(terminal)
     shown = b""
-    try:
-        while part := os.read(main, 4096):
-            shown += part
-    except OSError:
-        pass  # the other side is closed
-    os.close(main)
-    assert done.wait(60) == 0
+    with Command(("import", CONFLUENT), tmp_path, environment(TERM="xterm", COLUMNS="100"), terminal) as done:
+        try:
+            while part := os.read(main, 4096):
+                shown += part
+        except OSError:
+            pass  # the other side is closed
+        os.close(main)
+        assert done.wait(60) == 0
     assert b"schemas read" in shown
     assert b"114/114" in shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from service.registry.json_schema.pattern import problem
 from service.registry.json_schema.schema import JsonSchema, parse_json
 from service.registry.json_schema.text import dump, load
 from service.registry.model import Referenced
-from tests.service.support import Client
+from tests.service.support import Client, short_and_long
+from tests.support.table import check_rows
 
 DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schema.org/draft/2020-12/schema"}
 
@@ -33,19 +35,22 @@ def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
     return [f"{message.split(chr(34))[1]} {message.split(chr(39))[1]}" for message in messages]
 
 
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ('{"b":1,\n "a":[1.50, 1e3, 1E-7, -0.0, -0, 0.00001]}', '{"b":1,"a":[1.50,1E+3,1E-7,0.0,0,0.00001]}'),
-        ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
-        ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
-        ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
-        ("true", "true"),
-    ],
-)
-def test_canonical_text(text: str, canonical: str) -> None:
-    assert parsed(text).text == canonical
-    assert parsed(canonical).text == canonical
+CANONICAL: list[tuple[str, str]] = [
+    ('{"b":1,\n "a":[1.50, 1e3, 1E-7, -0.0, -0, 0.00001]}', '{"b":1,"a":[1.50,1E+3,1E-7,0.0,0,0.00001]}'),
+    ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
+    ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
+    ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
+    ("true", "true"),
+]
+
+
+def test_canonical_text() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, canonical = row
+        assert parsed(text).text == canonical
+        assert parsed(canonical).text == canonical
+
+    check_rows(CANONICAL, check)
 
 
 def test_normalised_text_sorts_keys_as_java_does() -> None:
@@ -75,21 +80,53 @@ def test_hash_order_is_javas() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(", ")", "a)", "[a", "[[a]", "*a", "a**", "a{", "a{2,1}", "a{x}", "[z-a]", "\\", "\\y", "(?P<n>a)", "\\p{L"],
-)
-def test_patterns_that_java_refuses(pattern: str) -> None:
-    assert problem(pattern)
-    with pytest.raises(ValueError, match="Invalid JSON: #/pattern: "):
-        parsed({"pattern": pattern})
+REFUSED_PATTERNS: list[str] = [
+    "(",
+    ")",
+    "a)",
+    "[a",
+    "[[a]",
+    "*a",
+    "a**",
+    "a{",
+    "a{2,1}",
+    "a{x}",
+    "[z-a]",
+    "\\",
+    "\\y",
+    "(?P<n>a)",
+    "\\p{L",
+]
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", "^[A-Z]+$", "(?<n>a)\\k<n>", "a++", "[]a]", "[a-z&&[^b]]", "\\Q(\\E", "(?i)a{2,}?", "\\p{L}", "{2}"]
-)
-def test_patterns_that_java_accepts(pattern: str) -> None:
-    assert problem(pattern) is None
+def test_patterns_that_java_refuses() -> None:
+    def check(pattern: str) -> None:
+        assert problem(pattern)
+        with pytest.raises(ValueError, match="Invalid JSON: #/pattern: "):
+            parsed({"pattern": pattern})
+
+    check_rows(REFUSED_PATTERNS, check)
+
+
+ACCEPTED_PATTERNS: list[str] = [
+    "",
+    "^[A-Z]+$",
+    "(?<n>a)\\k<n>",
+    "a++",
+    "[]a]",
+    "[a-z&&[^b]]",
+    "\\Q(\\E",
+    "(?i)a{2,}?",
+    "\\p{L}",
+    "{2}",
+]
+
+
+def test_patterns_that_java_accepts() -> None:
+    def check(pattern: str) -> None:
+        assert problem(pattern) is None
+
+    check_rows(ACCEPTED_PATTERNS, check)
 
 
 @given(st.lists(st.lists(st.integers(0, 4), unique=True), max_size=5))
@@ -151,16 +188,21 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "found"), PAIRS)
-def test_verdicts(old: Any, new: Any, found: list[str]) -> None:
-    assert differences(old, new) == found
+def test_verdicts() -> None:
+    def check(row: tuple[Any, Any, list[str]]) -> None:
+        old, new, found = row
+        assert differences(old, new) == found
+
+    check_rows(PAIRS, check)
 
 
-@pytest.mark.parametrize(("old", "new", "_"), PAIRS)
-def test_a_schema_reads_itself(old: Any, new: Any, _: list[str]) -> None:
+def test_a_schema_reads_itself() -> None:
     """Compared place by place: the second one has another title, so that it isn't recognised by its text."""
-    for schema in (old, new):
+
+    def check(schema: Any) -> None:
         assert differences(schema, {**schema, "title": "another"}) == []
+
+    check_rows([schema for old, new, _ in PAIRS for schema in (old, new)], check)
 
 
 def test_lenient_policy(client: Client) -> None:
@@ -178,26 +220,28 @@ def test_lenient_policy(client: Client) -> None:
 GPS = {"$id": "gps.json", "definitions": {"lat": {"type": "number"}}, "type": "object", "properties": {"x": {}}}
 
 
-@pytest.mark.parametrize(
-    ("reference", "name", "schema_id"),
-    [
-        ("gps.json", "gps.json", None),
-        ("gps.json#/definitions/lat", "gps.json", None),
-        ("./gps.json", "gps.json", None),
-        ("gps.json", "gps.json", "http://example.org/fleet/car.json"),
-        ("http://example.org/fleet/gps.json", "gps.json", "http://example.org/fleet/car.json"),
-        ("http://example.org/gps.json", "http://example.org/gps.json", None),
-        ("http://example.org/gps.json#", "http://example.org/gps.json", "urn:car"),
-    ],
-)
-@pytest.mark.parametrize("draft", DRAFT.values())
-def test_references_by_name(reference: str, name: str, schema_id: str | None, draft: str) -> None:
-    schema: Any = {"$schema": draft, "properties": {"at": {"$ref": reference}}}
-    if schema_id:
-        schema["id" if "draft-04" in draft else "$id"] = schema_id
-    assert parsed(schema, (name, GPS)).text
-    with pytest.raises(ValueError, match="can't resolve reference"):
-        parsed(schema, ("other.json", GPS))
+BY_NAME: list[tuple[str, str, str | None]] = [
+    ("gps.json", "gps.json", None),
+    ("gps.json#/definitions/lat", "gps.json", None),
+    ("./gps.json", "gps.json", None),
+    ("gps.json", "gps.json", "http://example.org/fleet/car.json"),
+    ("http://example.org/fleet/gps.json", "gps.json", "http://example.org/fleet/car.json"),
+    ("http://example.org/gps.json", "http://example.org/gps.json", None),
+    ("http://example.org/gps.json#", "http://example.org/gps.json", "urn:car"),
+]
+
+
+def test_references_by_name() -> None:
+    def check(row: tuple[str, tuple[str, str, str | None]]) -> None:
+        draft, (reference, name, schema_id) = row
+        schema: Any = {"$schema": draft, "properties": {"at": {"$ref": reference}}}
+        if schema_id:
+            schema["id" if "draft-04" in draft else "$id"] = schema_id
+        assert parsed(schema, (name, GPS)).text
+        with pytest.raises(ValueError, match="can't resolve reference"):
+            parsed(schema, ("other.json", GPS))
+
+    check_rows(product(DRAFT.values(), BY_NAME), check)
 
 
 INSIDE: list[dict[str, Any]] = [
@@ -216,35 +260,40 @@ INSIDE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("schema", INSIDE)
-def test_references_inside_a_schema(schema: dict[str, Any]) -> None:
-    assert differences(schema, {**schema, "title": "x"}) == []
+def test_references_inside_a_schema() -> None:
+    def check(schema: dict[str, Any]) -> None:
+        assert differences(schema, {**schema, "title": "x"}) == []
+
+    check_rows(INSIDE, check)
 
 
-@pytest.mark.parametrize(
-    ("schema", "why"),
-    [
-        ("{", "Invalid JSON schema: "),
-        ("{} {}", "Invalid JSON schema: "),
-        ("[1]", "Invalid JSON schema: expected an object or boolean at the root, found ARRAY"),
-        ({"type": "nope"}, "#: unknown type: [nope]"),
-        ({"properties": {"a": 5}}, "#/properties/a: expected Boolean or JsonObject, found number"),
-        ({"minLength": 1.0}, "#/minLength: expected type: Integer, found: BigDecimal"),
-        ({"items": {"required": True}}, "#/items/required: expected type: JsonArray, found: Boolean"),
-        ({"$schema": DRAFT[4], "exclusiveMinimum": 3}, "#/exclusiveMinimum: expected type: Boolean, found: Integer"),
-        ({"multipleOf": 0}, "multipleOf should not be 0"),
-        ({"dependencies": {"a": "b"}}, "#/dependencies/a: expected type is one of Boolean or JsonArray or JsonObject"),
-        ({"$ref": "#/nowhere"}, "can't resolve reference '#/nowhere'"),
-        ({"$ref": "#/const", "const": 5}, "leads to no schema but to NUMBER"),
-        ({"$schema": DRAFT[2020], "$defs": {"a": {"type": "nope"}}}, "#/$defs/a: unknown type"),
-        ({"$schema": DRAFT[2020], "items": [{}]}, "#/items: expected boolean or object, found array"),
-        ({"type": "object", "properties": {"$$a": {}}}, "Field names cannot start with $$ prefix"),
-    ],
-)
-def test_invalid_schemas(schema: Any, why: str) -> None:
-    with pytest.raises(ValueError, match="Invalid JSON") as refused:
-        parsed(schema)
-    assert why in str(refused.value)
+INVALID: list[tuple[Any, str]] = [
+    ("{", "Invalid JSON schema: "),
+    ("{} {}", "Invalid JSON schema: "),
+    ("[1]", "Invalid JSON schema: expected an object or boolean at the root, found ARRAY"),
+    ({"type": "nope"}, "#: unknown type: [nope]"),
+    ({"properties": {"a": 5}}, "#/properties/a: expected Boolean or JsonObject, found number"),
+    ({"minLength": 1.0}, "#/minLength: expected type: Integer, found: BigDecimal"),
+    ({"items": {"required": True}}, "#/items/required: expected type: JsonArray, found: Boolean"),
+    ({"$schema": DRAFT[4], "exclusiveMinimum": 3}, "#/exclusiveMinimum: expected type: Boolean, found: Integer"),
+    ({"multipleOf": 0}, "multipleOf should not be 0"),
+    ({"dependencies": {"a": "b"}}, "#/dependencies/a: expected type is one of Boolean or JsonArray or JsonObject"),
+    ({"$ref": "#/nowhere"}, "can't resolve reference '#/nowhere'"),
+    ({"$ref": "#/const", "const": 5}, "leads to no schema but to NUMBER"),
+    ({"$schema": DRAFT[2020], "$defs": {"a": {"type": "nope"}}}, "#/$defs/a: unknown type"),
+    ({"$schema": DRAFT[2020], "items": [{}]}, "#/items: expected boolean or object, found array"),
+    ({"type": "object", "properties": {"$$a": {}}}, "Field names cannot start with $$ prefix"),
+]
+
+
+def test_invalid_schemas() -> None:
+    def check(row: tuple[Any, str]) -> None:
+        schema, why = row
+        with pytest.raises(ValueError, match="Invalid JSON") as refused:
+            parsed(schema)
+        assert why in str(refused.value)
+
+    check_rows(INVALID, check)
 
 
 def chain(leaf: str, length: int = 3000) -> dict[str, Any]:
@@ -297,38 +346,43 @@ HARMFUL: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), HARMFUL)
-def test_harmful_pairs_get_a_verdict(shared_client: Client, old: Any, new: Any) -> None:
-    old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
-    subject = f"harm-{len(old)}-{len(new)}"
-    assert shared_client.register(subject, old, schemaType="JSON").status == 200
-    body = {"schema": new, "schemaType": "JSON"}
-    answer = shared_client.send("POST", f"/compatibility/subjects/{subject}/versions/latest?verbose=true", body)
-    assert answer.status == 200
-    assert not answer.json["is_compatible"]
-    assert len(answer.body) < 5_000_000
+def test_harmful_pairs_get_a_verdict(shared_client: Client) -> None:
+    def check(row: tuple[Any, Any]) -> None:
+        old, new = row
+        old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
+        subject = f"harm-{len(old)}-{len(new)}"
+        assert shared_client.register(subject, old, schemaType="JSON").status == 200
+        body = {"schema": new, "schemaType": "JSON"}
+        answer = shared_client.send("POST", f"/compatibility/subjects/{subject}/versions/latest?verbose=true", body)
+        assert answer.status == 200
+        assert not answer.json["is_compatible"]
+        assert len(answer.body) < 5_000_000
+
+    check_rows(HARMFUL, check, name=lambda row: repr(row)[:80])
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        '{"not":' * 201 + "{}" + "}" * 201,
-        "[" * 100_000,
-        '{"items":' * 50_000,
-        '{"minimum":NaN}',
-        '{"minimum":Infinity}',
-        '{"minimum":' + "9" * 2000 + "}",
-        '{"minimum":1e99999999999999999999}',
-        '{"pattern":"' + "(" * 500_000 + '"}',
-        '{"$id":"' + "http://x/" + "a" * 100_000 + '","properties":{"a":{"$ref":"b"}}}',
-        '{"$ref":"http://[/"}',
-        '{"$ref":"#/' + "a/" * 100_000 + '"}',
-        '{"$ref":"file:///etc/passwd"}',
-        '{"$ref":"http://127.0.0.1:1/never"}',
-    ],
-)
-def test_monstrous_schemas_are_invalid(shared_client: Client, schema: str) -> None:
-    assert shared_client.register("monstrous", schema, schemaType="JSON").error == (422, 42201)
+MONSTROUS: list[str] = [
+    '{"not":' * 201 + "{}" + "}" * 201,
+    "[" * 100_000,
+    '{"items":' * 50_000,
+    '{"minimum":NaN}',
+    '{"minimum":Infinity}',
+    '{"minimum":' + "9" * 2000 + "}",
+    '{"minimum":1e99999999999999999999}',
+    '{"pattern":"' + "(" * 500_000 + '"}',
+    '{"$id":"' + "http://x/" + "a" * 100_000 + '","properties":{"a":{"$ref":"b"}}}',
+    '{"$ref":"http://[/"}',
+    '{"$ref":"#/' + "a/" * 100_000 + '"}',
+    '{"$ref":"file:///etc/passwd"}',
+    '{"$ref":"http://127.0.0.1:1/never"}',
+]
+
+
+def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
+    def check(schema: str) -> None:
+        assert shared_client.register("monstrous", schema, schemaType="JSON").error == (422, 42201)
+
+    check_rows(MONSTROUS, check, name=lambda row: repr(row)[:80])
 
 
 NAMES = st.sampled_from(["a", "b", "plate", "^a", "b$", "("])
@@ -368,23 +422,28 @@ def objects(schema: Any) -> Any:
 SCHEMAS: Any = st.recursive(st.booleans() | st.just({}), objects, max_leaves=8)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-@given(objects(SCHEMAS), objects(SCHEMAS))
-def test_any_schema_is_taken_or_refused(old: Any, new: Any) -> None:
+@short_and_long(60, 400)
+def test_any_schema_is_taken_or_refused(examples: int) -> None:
     """Only ValueError escapes, and what is taken reads itself and is read back as it was."""
-    taken = []
-    for schema in (old, new):
-        try:
-            taken.append(parse_json(json.dumps(schema), [], strict=True))
-        except ValueError:
-            continue
-        assert parse_json(taken[-1].text, [], strict=True).text == taken[-1].text
-        assert parse_json(taken[-1].normalized(), [], strict=True).normalized() == taken[-1].normalized()
-        titled = parse_json(json.dumps({**schema, "title": "t"}), [], strict=True)
-        assert titled.differences(taken[-1], "new", "old") == []
-    if len(taken) == len((old, new)):
-        for message in taken[1].differences(taken[0], "new", "old"):
-            assert message.startswith(("{errorType:", "Unexpected exception"))
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(objects(SCHEMAS), objects(SCHEMAS))
+    def holds(old: Any, new: Any) -> None:
+        taken = []
+        for schema in (old, new):
+            try:
+                taken.append(parse_json(json.dumps(schema), [], strict=True))
+            except ValueError:
+                continue
+            assert parse_json(taken[-1].text, [], strict=True).text == taken[-1].text
+            assert parse_json(taken[-1].normalized(), [], strict=True).normalized() == taken[-1].normalized()
+            titled = parse_json(json.dumps({**schema, "title": "t"}), [], strict=True)
+            assert titled.differences(taken[-1], "new", "old") == []
+        if len(taken) == len((old, new)):
+            for message in taken[1].differences(taken[0], "new", "old"):
+                assert message.startswith(("{errorType:", "Unexpected exception"))
+
+    holds()
 
 
 def test_patterns_are_not_run_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.service.support import Client, column, record
+from tests.support.table import check_rows
 
 EDGE = {"topic": "t", "db": "shop", "table": "orders", "table_version": 7, "schema_id": 1, "rows": 5}
 TOLD = {"job": "j", "command": "decode", "from": "avro", "to": "plain", "source": "kafka:t", "target": "delta:x"}
@@ -26,16 +25,17 @@ def test_edges_are_added_up_and_name_their_subjects(client: Client) -> None:
         assert [e["table"] for e in client.get(f"/lineage?{query}").json] == found
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{", [], {}, TOLD, {**TOLD, "tables": [7]}, {**TOLD, "tables": [{**EDGE, "rows": "5"}]},
-        {**TOLD, "tables": [{**EDGE, "rows": -1}]},
-        {**TOLD, "tables": [{**EDGE, "rows": 10**400}]}, {**TOLD, "tables": [{**EDGE, "rows": True}]},
-        {**TOLD, "tables": [{**EDGE, "db": None}]}, {**TOLD, "job": "j" * 1001, "tables": []},
-        {**TOLD, "tables": [EDGE] * 10_001},
-    ],
-    ids=range(12),
-)  # fmt: skip
-def test_bad_bodies_are_refused(shared_client: Client, body: Any) -> None:
-    assert shared_client.send("POST", "/lineage", body).status == 400
+BAD_BODIES: list[Any] = [
+    b"{", [], {}, TOLD, {**TOLD, "tables": [7]}, {**TOLD, "tables": [{**EDGE, "rows": "5"}]},
+    {**TOLD, "tables": [{**EDGE, "rows": -1}]},
+    {**TOLD, "tables": [{**EDGE, "rows": 10**400}]}, {**TOLD, "tables": [{**EDGE, "rows": True}]},
+    {**TOLD, "tables": [{**EDGE, "db": None}]}, {**TOLD, "job": "j" * 1001, "tables": []},
+    {**TOLD, "tables": [EDGE] * 10_001},
+]  # fmt: skip
+
+
+def test_bad_bodies_are_refused(shared_client: Client) -> None:
+    def check(body: Any) -> None:
+        assert shared_client.send("POST", "/lineage", body).status == 400
+
+    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])

@@ -24,7 +24,7 @@ from service.store import open_store
 from service.store.migrations import STEPS
 from service.store.tables import LAYOUT
 from tests.service.support import GOLDEN
-from tests.support.postgres import Postgres
+from tests.support.postgres import DatabaseServer
 
 DUMPS = {"layout1": "sqlite", "layout2": "sqlite", "layout2-postgresql": "postgresql"}
 SQLITE = [name for name, kind in DUMPS.items() if kind == "sqlite"]
@@ -37,7 +37,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     if DUMPS[name] == "sqlite":
         return name, from_dump(name, tmp_path / "old.db")
     server = request.getfixturevalue("postgres")
-    assert isinstance(server, Postgres)
+    assert isinstance(server, DatabaseServer)
     url = server.database()
     with psycopg.connect(url) as connection:
         connection.execute((GOLDEN / f"{name}.sql").read_bytes())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +27,10 @@ from service.settings import Settings
 from service.store import SqlStore, open_store
 from service.testing import running_service
 from tests.service.access.support import auth_lines
+from tests.service.child import Command
 from tests.service.support import Client, environment
 from tests.service.test_import_export import command, filled, held
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -278,21 +278,24 @@ def test_writes_can_be_sent_on(two: Pair) -> None:
     assert two.mirror.compare() == 0
 
 
-@pytest.mark.parametrize(
-    ("path", "subject"),
-    [
-        (b"/", None),
-        (b"/subjects", None),
-        (b"/subjects/a%2Fb/versions?x=/y", "a/b"),
-        (b"/contexts/.c/subjects/s", ":.c:s"),
-        (b"/contexts/:.c:/mode/:.d:s", ":.d:s"),
-        (b"/contexts/.c/subjects", None),
-        (b"/config/s/", "s"),
-        (b"/schemas/ids/1", None),
-    ],
-)
-def test_the_subject_of_a_path(path: bytes, subject: str | None) -> None:
-    assert subject_of(path) == subject
+SUBJECTS_OF_PATHS: list[tuple[bytes, str | None]] = [
+    (b"/", None),
+    (b"/subjects", None),
+    (b"/subjects/a%2Fb/versions?x=/y", "a/b"),
+    (b"/contexts/.c/subjects/s", ":.c:s"),
+    (b"/contexts/:.c:/mode/:.d:s", ":.d:s"),
+    (b"/contexts/.c/subjects", None),
+    (b"/config/s/", "s"),
+    (b"/schemas/ids/1", None),
+]
+
+
+def test_the_subject_of_a_path() -> None:
+    def check(row: tuple[bytes, str | None]) -> None:
+        path, subject = row
+        assert subject_of(path) == subject
+
+    check_rows(SUBJECTS_OF_PATHS, check)
 
 
 def test_once(tmp_path: Path) -> None:
@@ -318,15 +321,8 @@ def test_as_a_service(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'mirror.db'}"
     with running_service() as url:
         filled(Client(url))
-        arguments = ["--from", url, "--store", store, "--port", "0", "--interval", "0.1", "--sample", "20"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "service", "mirror", *arguments],
-            cwd=tmp_path,
-            env=environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with process:
+        arguments = ("--from", url, "--store", store, "--port", "0", "--interval", "0.1", "--sample", "20")
+        with Command(("mirror", *arguments), tmp_path, environment()) as process:
             assert process.stderr is not None
             found = re.search(r"listening on (\S+) .* mirror of http", process.stderr.readline())
             assert found is not None

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +35,8 @@ from service.registry.moving.replay import Replay
 from service.registry.moving.snapshot import Same, Snapshot, in_order, snapshot_of, understood
 from service.store import SqlStore, open_store
 from service.testing import running_service
-from tests.service.support import GOLDEN
+from tests.service.support import GOLDEN, short_and_long
+from tests.support.table import check_rows
 
 tool: Any = import_module("tests.tools.registry_replay")
 
@@ -195,35 +195,38 @@ def test_what_is_not_known_is_counted() -> None:
     assert (done.unknown, done.left_out, done.broken) == ({"ASSOC": 2}, {"config field newThing": 1}, [])
 
 
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
-        (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
-        (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
-        (TopicRecord(b'"\xff"', None, "offset 3"), "offset 3: the key is no JSON"),
-        (record("SCHEMA", {}, subject="s"), "version is null, not a number from 1 to 2147483647"),
-        (record("SCHEMA", {"id": 1}, subject="s", version=1), "there is no schema text"),
-        (schema("s", 1, True), "id is true, not a number"),
-        (schema("s", 1, 2**31), "id is 2147483648, not a number"),
-        (
-            record("SCHEMA", {"subject": "t", "id": 1, "schema": "x"}, subject="s", version=1),
-            "key and value name different versions",
-        ),
-        (schema("s", 1, 1, references=[{"name": "x"}]), "a reference needs name, subject and version"),
-        (schema("s", 1, 1, metadata={"tags": 1}), "metadata: "),
-        (schema("s", 1, 1, metadata={"properties": {"__enc__": "x"}}), "its metadata is encrypted"),
-        (record("SCHEMA", [1], subject="s", version=1), "the value is no JSON object"),
-        (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
-        (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
-        (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
-    ],
-)
-def test_broken_records_are_named(broken: TopicRecord, reason: str) -> None:
-    done = replayed(schema("t", 1, 1), broken)
-    assert done.broken_count == len(done.broken) == 1
-    assert reason in done.broken[0]
-    assert list(done.snapshot.versions) == [("t", 1)]
+BROKEN: list[tuple[TopicRecord, str]] = [
+    (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
+    (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
+    (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
+    (TopicRecord(b'"\xff"', None, "offset 3"), "offset 3: the key is no JSON"),
+    (record("SCHEMA", {}, subject="s"), "version is null, not a number from 1 to 2147483647"),
+    (record("SCHEMA", {"id": 1}, subject="s", version=1), "there is no schema text"),
+    (schema("s", 1, True), "id is true, not a number"),
+    (schema("s", 1, 2**31), "id is 2147483648, not a number"),
+    (
+        record("SCHEMA", {"subject": "t", "id": 1, "schema": "x"}, subject="s", version=1),
+        "key and value name different versions",
+    ),
+    (schema("s", 1, 1, references=[{"name": "x"}]), "a reference needs name, subject and version"),
+    (schema("s", 1, 1, metadata={"tags": 1}), "metadata: "),
+    (schema("s", 1, 1, metadata={"properties": {"__enc__": "x"}}), "its metadata is encrypted"),
+    (record("SCHEMA", [1], subject="s", version=1), "the value is no JSON object"),
+    (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
+    (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
+    (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
+]
+
+
+def test_broken_records_are_named() -> None:
+    def check(row: tuple[TopicRecord, str]) -> None:
+        broken, reason = row
+        done = replayed(schema("t", 1, 1), broken)
+        assert done.broken_count == len(done.broken) == 1
+        assert reason in done.broken[0]
+        assert list(done.snapshot.versions) == [("t", 1)]
+
+    check_rows(BROKEN, check)
 
 
 def test_an_id_with_two_schemas_is_broken() -> None:
@@ -289,33 +292,37 @@ SCHEMAS = st.tuples(
 )  # the id decides the text
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(SCHEMAS), st.lists(SCHEMAS), st.data())
-def test_following_makes_the_target_the_source(
-    mine: list[tuple[str, int, int, bool]], theirs: list[tuple[str, int, int, bool]], data: st.DataObject
-) -> None:
-    def built(some: list[tuple[str, int, int, bool]]) -> Snapshot:
-        texts = data.draw(st.permutations(['"int"', '"long"', '"float"', '"string"']))
-        found = snapshot(*(schema(s, v, n, texts[n - 1], deleted=gone_) for s, v, n, gone_ in some))
-        for scope in data.draw(st.sets(st.sampled_from([":.:", "s", ":.c:"]))):
-            found.configs[scope] = {"compatibilityLevel": data.draw(st.sampled_from(["NONE", "FULL"]))}
-            found.modes[scope] = data.draw(st.sampled_from(["READONLY", "IMPORT"]))
-        return found
+@short_and_long(8, 25)
+def test_following_makes_the_target_the_source(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(SCHEMAS), st.lists(SCHEMAS), st.data())
+    def holds(
+        mine: list[tuple[str, int, int, bool]], theirs: list[tuple[str, int, int, bool]], data: st.DataObject
+    ) -> None:
+        def built(some: list[tuple[str, int, int, bool]]) -> Snapshot:
+            texts = data.draw(st.permutations(['"int"', '"long"', '"float"', '"string"']))
+            found = snapshot(*(schema(s, v, n, texts[n - 1], deleted=gone_) for s, v, n, gone_ in some))
+            for scope in data.draw(st.sets(st.sampled_from([":.:", "s", ":.c:"]))):
+                found.configs[scope] = {"compatibilityLevel": data.draw(st.sampled_from(["NONE", "FULL"]))}
+                found.modes[scope] = data.draw(st.sampled_from(["READONLY", "IMPORT"]))
+            return found
 
-    source, target = built(mine), built(theirs)
-    with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/registry.db")) as store:
-        registry = Registry(store)
-        for one in (target, source):
-            done, _ = understood(registry, one.versions.values(), one)
-            one.versions = {(stored.subject, stored.version): stored for stored in done}
-            with store.write() as tx:
-                carry_out(tx, followed(one, snapshot_of(tx)))
-        with store.read() as reader:
-            found = snapshot_of(reader)
-        assert rows(found) == rows(source)
-        assert (found.configs, found.modes, found.contexts) == (source.configs, source.modes, source.contexts)
-        assert all(found.marks[context] >= number for context, number in {**target.marks, **source.marks}.items())
-        assert followed(source, found).changes == {}
+        source, target = built(mine), built(theirs)
+        with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/registry.db")) as store:
+            registry = Registry(store)
+            for one in (target, source):
+                done, _ = understood(registry, one.versions.values(), one)
+                one.versions = {(stored.subject, stored.version): stored for stored in done}
+                with store.write() as tx:
+                    carry_out(tx, followed(one, snapshot_of(tx)))
+            with store.read() as reader:
+                found = snapshot_of(reader)
+            assert rows(found) == rows(source)
+            assert (found.configs, found.modes, found.contexts) == (source.configs, source.modes, source.contexts)
+            assert all(found.marks[context] >= number for context, number in {**target.marks, **source.marks}.items())
+            assert followed(source, found).changes == {}
+
+    holds()
 
 
 def stored(subject: str, version: int, *to: tuple[str, int]) -> Stored:

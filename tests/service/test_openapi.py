@@ -12,7 +12,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
 from service.testing import running_service
-from tests.service.support import Client, column, record
+from tests.service.support import Client, column, record, short_and_long
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,15 @@ def api() -> Iterator[Any]:
         yield schemathesis.openapi.from_url(f"{url}/openapi.json")
 
 
-def test_the_description_holds(api: Any) -> None:
+@short_and_long(2, 8)
+def test_the_description_holds(api: Any, examples: int) -> None:
     operations = [result.ok() for result in api.get_all_operations()]
     assert len(operations) > 40
     for operation in operations:
 
-        @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        )
         @given(case=operation.as_strategy())
         def holds(case: Any) -> None:
             case.call_and_validate(checks=[not_a_server_error, status_code_conformance])

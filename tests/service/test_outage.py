@@ -20,7 +20,7 @@ import pytest
 from schemas.errors import SetupError
 from service.store import open_store
 from service.testing import running_service
-from tests.service.support import Answer, Client, column, record
+from tests.service.support import Answer, Client, column, record, short_and_long
 from tests.support.postgres import Postgres, PostgresMissing
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
@@ -101,19 +101,21 @@ def load(store: str) -> Iterator[Load]:
         running.check()
 
 
+@short_and_long(1, max(SOAK, 3))
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
-def test_postgresql_restarts_under_load(server: Postgres, how: signal.Signals) -> None:
+def test_postgresql_restarts_under_load(server: Postgres, how: signal.Signals, examples: int) -> None:
     with load(server.database()) as running:
-        for _ in range(max(SOAK, 3)):
+        for _ in range(examples):
             server.restart(how)
             running.wait_for(WRITERS * 2)
 
 
-def test_postgresql_loses_its_connections_under_load(server: Postgres) -> None:
+@short_and_long(5, max(SOAK * 4, 30))
+def test_postgresql_loses_its_connections_under_load(server: Postgres, examples: int) -> None:
     """Each session is ended at some moment, also in the middle of a COMMIT."""
     url = server.database()
     with load(url) as running:
-        for _ in range(max(SOAK * 4, 30)):
+        for _ in range(examples):
             server.end_sessions(url)
             running.wait_for(1)
 
@@ -212,9 +214,8 @@ def test_a_database_that_comes_later(server: Postgres) -> None:
     later.join()
 
 
-def test_metrics_are_answered_while_the_store_is_away() -> None:
-    server = Postgres()
-    with server, running_service(server.database(), store_wait_seconds=SHORT) as url:
+def test_metrics_are_answered_while_the_store_is_away(server: Postgres) -> None:
+    with running_service(server.database(), store_wait_seconds=SHORT) as url:
         client = Client(url)
         assert "bridge_store_up 1.0" in client.get("/metrics").body.decode()
         server.down()

@@ -13,8 +13,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
+import pytest
+
 from tests.service.forked import services
-from tests.service.support import Client, column, record
+from tests.service.support import Client, column, record, short_and_long
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
 SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
@@ -27,9 +29,10 @@ def schema(number: int) -> str:
     return record("R", column(f"c{number}", default=0))
 
 
-def test_four_writers(store_url: str) -> None:
+@short_and_long(6, max(SOAK, 24))
+def test_four_writers(store_url: str, examples: int) -> None:
     """Every client registers every schema, in an order of its own, by turns in a subject of all and in its own."""
-    numbers = list(range(max(SOAK, 24)))
+    numbers = list(range(examples))
     with services(PROCESSES, store_url, compatibility="NONE") as running:
         clients = [client for _, client in running for _ in range(THREADS)]
 
@@ -56,11 +59,12 @@ def test_four_writers(store_url: str) -> None:
                 assert client.get(f"/subjects/{subject}/versions").json == held == list(range(1, len(numbers) + 1))
 
 
-def test_register_and_look_up_are_never_stale(store_url: str) -> None:
+@short_and_long(7, max(SOAK, 30))
+def test_register_and_look_up_are_never_stale(store_url: str, examples: int) -> None:
     """What one process has answered, every other knows at once, also where it had kept another answer."""
     with services(2, store_url, compatibility="NONE") as running:
         first, second = (client for _, client in running)
-        for number in range(max(SOAK, 30)):
+        for number in range(examples):
             body = {"schema": schema(number)}
             for client in (first, second):
                 assert client.send("POST", "/subjects/s", body).status == 404
@@ -75,6 +79,7 @@ def test_register_and_look_up_are_never_stale(store_url: str) -> None:
                 assert first.register("s", schema(number)).json["version"] == version + 1
 
 
+@pytest.mark.slow
 def test_other_reads_are_stale_for_a_second_at_most(store_url: str) -> None:
     """Readers of one process ask all the time, so that its answers are kept ones, while another one writes."""
     paths = ("/subjects/s/versions", "/subjects/s/versions/latest")

@@ -22,6 +22,7 @@ from service.registry.protobuf.parse import parse, unix_path
 from service.registry.protobuf.reader import MAX_DEPTH
 from service.registry.protobuf.schema import ProtobufSchema, parse_protobuf
 from service.registry.protobuf.types import OWN, Types
+from tests.support.table import check_rows
 
 SHIPPED = Path(next(iter(google.type.__path__))).parent.parent
 HEAD = 'syntax = "proto3";\n'
@@ -53,10 +54,12 @@ def test_googles_files_mean_what_protoc_says() -> None:
         assert normalized(file, *texts.values()) == normalized(compiled[name], *compiled.values()), name
 
 
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("google/**/*.proto")), ids=lambda path: path.name)
-def test_a_canonical_text_stays(path: Path) -> None:
-    text = text_of(parse(path.read_text("utf-8")))
-    assert text_of(parse(text)) == text
+def test_a_canonical_text_stays() -> None:
+    def check(path: Path) -> None:
+        text = text_of(parse(path.read_text("utf-8")))
+        assert text_of(parse(text)) == text
+
+    check_rows(sorted(SHIPPED.glob("google/**/*.proto")), check)
 
 
 OPTIONS = (
@@ -130,29 +133,32 @@ def test_a_descriptor_is_a_schema() -> None:
     assert schema.differences(same, "new", "old") == same.differences(schema, "new", "old") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('edition = "2023"; message A {}', "edition is not currently supported"),
-        ("message A { int32 a = 1; }", "unexpected label: int32"),
-        ("message A { optional map<string, string> a = 1; }", "'map' type cannot have label"),
-        (HEAD + "message A { map<float, string> a = 1; }", "non-scalar key: float"),
-        (HEAD + "message A { int32 a = 99999999999; }", "expected an integer but was 99999999999"),
-        (HEAD + "message A { int32 1a = 1; }", "field and constant names cannot start with a digit"),
-        (HEAD + "message A { /* never closed }", "unterminated comment"),
-        (HEAD + 'message A { string a = 1 [json_name = "x]; }', "unterminated string"),
-        ("message " + "A{message " * (MAX_DEPTH + 1), f"more than {MAX_DEPTH} levels of messages"),
-        (HEAD + "option a = " + "[" * 1000, f"more than {MAX_DEPTH} levels of values in an option"),
-        (HEAD + "option (a)" + ".b" * 1000 + " = 1;", f"more than {MAX_DEPTH} parts"),
-        (HEAD + "message A { " + "map<string, " * 1000, "nested maps"),
-        ("package " + "a." * 1000 + "a;", "parts in the package"),
-    ],
-)
-def test_refused(text: str, reason: str) -> None:
-    with pytest.raises(NotParsed) as refused:
-        read(text)
-    assert str(refused.value).startswith("Could not parse Protobuf - ")
-    assert reason in str(refused.value)
+REFUSED: list[tuple[str, str]] = [
+    ('edition = "2023"; message A {}', "edition is not currently supported"),
+    ("message A { int32 a = 1; }", "unexpected label: int32"),
+    ("message A { optional map<string, string> a = 1; }", "'map' type cannot have label"),
+    (HEAD + "message A { map<float, string> a = 1; }", "non-scalar key: float"),
+    (HEAD + "message A { int32 a = 99999999999; }", "expected an integer but was 99999999999"),
+    (HEAD + "message A { int32 1a = 1; }", "field and constant names cannot start with a digit"),
+    (HEAD + "message A { /* never closed }", "unterminated comment"),
+    (HEAD + 'message A { string a = 1 [json_name = "x]; }', "unterminated string"),
+    ("message " + "A{message " * (MAX_DEPTH + 1), f"more than {MAX_DEPTH} levels of messages"),
+    (HEAD + "option a = " + "[" * 1000, f"more than {MAX_DEPTH} levels of values in an option"),
+    (HEAD + "option (a)" + ".b" * 1000 + " = 1;", f"more than {MAX_DEPTH} parts"),
+    (HEAD + "message A { " + "map<string, " * 1000, "nested maps"),
+    ("package " + "a." * 1000 + "a;", "parts in the package"),
+]
+
+
+def test_refused() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, reason = row
+        with pytest.raises(NotParsed) as refused:
+            read(text)
+        assert str(refused.value).startswith("Could not parse Protobuf - ")
+        assert reason in str(refused.value)
+
+    check_rows(REFUSED, check, name=lambda row: repr(row)[:80])
 
 
 def test_long_names_do_not_multiply() -> None:
@@ -218,20 +224,23 @@ def numbers(names: Sequence[str]) -> str:
     return " ".join(name.removeprefix("Message") for name in names)
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("0x10", "16"),
-        ("017", "15"),
-        ("-1.50", "-1.5"),
-        ("3.14159", "3.142"),
-        ("1e3", "1000"),
-        ("inf", "inf"),
-        ("0", "0"),
-    ],
-)
-def test_numbers_as_java_writes_them(text: str, written: str) -> None:
-    assert java_number(text) == written
+NUMBERS: list[tuple[str, str]] = [
+    ("0x10", "16"),
+    ("017", "15"),
+    ("-1.50", "-1.5"),
+    ("3.14159", "3.142"),
+    ("1e3", "1000"),
+    ("inf", "inf"),
+    ("0", "0"),
+]
+
+
+def test_numbers_as_java_writes_them() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, written = row
+        assert java_number(text) == written
+
+    check_rows(NUMBERS, check)
 
 
 def test_import_paths() -> None:

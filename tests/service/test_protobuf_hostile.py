@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,8 @@ from service.registry.model import NotParsed, NotValid
 from service.registry.protobuf.descriptor import from_base64
 from service.registry.protobuf.model import Enum, Message
 from service.registry.protobuf.schema import ProtobufSchema, parse_protobuf
-from tests.service.support import Client
+from tests.service.support import Client, short_and_long
+from tests.support.table import check_rows
 
 HEAD = 'syntax = "proto3";\n'
 
@@ -45,13 +45,15 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_over_http(shared_client: Client, name: str) -> None:
-    body = {"schema": HOSTILE[name], "schemaType": "PROTOBUF"}
-    # A look-up reads as leniently as what is stored was read: a text that can't be registered may just not be there.
-    fits = dict.fromkeys(HOSTILE, (422,)) | {"surrogates": (200, 404, 422), "unreadable name": (404, 422)}
-    for path in ("/subjects/h/versions", "/subjects/h?normalize=true", "/compatibility/subjects/h/versions/latest"):
-        assert shared_client.send("POST", path, body).status in fits[name]
+def test_hostile_texts_over_http(shared_client: Client) -> None:
+    def check(name: str) -> None:
+        body = {"schema": HOSTILE[name], "schemaType": "PROTOBUF"}
+        # A look-up reads as leniently as what is stored was read: a text that can't be registered may not be there.
+        fits = dict.fromkeys(HOSTILE, (422,)) | {"surrogates": (200, 404, 422), "unreadable name": (404, 422)}
+        for path in ("/subjects/h/versions", "/subjects/h?normalize=true", "/compatibility/subjects/h/versions/latest"):
+            assert shared_client.send("POST", path, body).status in fits[name]
+
+    check_rows(HOSTILE, check)
 
 
 def test_references_that_lead_nowhere_or_in_circles(shared_client: Client) -> None:
@@ -229,25 +231,33 @@ def use(schemas: Sequence[ProtobufSchema | None]) -> None:
                 assert message.startswith(("{errorType:", "Unexpected exception"))
 
 
-@settings(max_examples=300, deadline=None)
-@given(SOUP, SCHEMAS, SCHEMAS)
-def test_only_two_errors(soup: str, one: str, two: str) -> None:
-    understood(soup)
-    schemas = [understood(one), understood(two)]
-    use(schemas)
-    for schema in schemas:
-        if schema is not None and distinct(schema.file.types):
-            assert schema.differences(schema, "new", "old") == []
+@short_and_long(60, 300)
+def test_only_two_errors(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(SOUP, SCHEMAS, SCHEMAS)
+    def holds(soup: str, one: str, two: str) -> None:
+        understood(soup)
+        schemas = [understood(one), understood(two)]
+        use(schemas)
+        for schema in schemas:
+            if schema is not None and distinct(schema.file.types):
+                assert schema.differences(schema, "new", "old") == []
+
+    holds()
 
 
-@settings(max_examples=300, deadline=None)
-@given(SCHEMAS, st.randoms(use_true_random=False), st.integers(1, 8))
-def test_damaged_texts_and_descriptors(text: str, dice: random.Random, times: int) -> None:
-    schema = understood(text)
-    data = bytearray(base64.b64decode(schema.formatted("serialized")) if schema else text.encode())
-    letters = [*text, " "]
-    for _ in range(times):
-        letters[dice.randrange(len(letters))] = dice.choice('{}[]()<>"=;/\\.0aA\n')
-        if data:
-            data[dice.randrange(len(data))] = dice.randrange(256)
-    use([understood("".join(letters)), understood(base64.b64encode(bytes(data)).decode())])
+@short_and_long(60, 300)
+def test_damaged_texts_and_descriptors(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(SCHEMAS, st.randoms(use_true_random=False), st.integers(1, 8))
+    def holds(text: str, dice: random.Random, times: int) -> None:
+        schema = understood(text)
+        data = bytearray(base64.b64decode(schema.formatted("serialized")) if schema else text.encode())
+        letters = [*text, " "]
+        for _ in range(times):
+            letters[dice.randrange(len(letters))] = dice.choice('{}[]()<>"=;/\\.0aA\n')
+            if data:
+                data[dice.randrange(len(data))] = dice.randrange(256)
+        use([understood("".join(letters)), understood(base64.b64encode(bytes(data)).decode())])
+
+    holds()

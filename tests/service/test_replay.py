@@ -51,13 +51,20 @@ def check(capture: str, profile: int, store: str | None = None) -> None:
     assert len(counted) == COUNTS[capture][profile]
 
 
-@pytest.mark.parametrize("profile", [8, 7])
-@pytest.mark.parametrize("capture", COUNTS)
+@pytest.mark.parametrize("profile", [8, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("capture", [FIRST, SECOND, THIRD])
 def test_replay(capture: str, profile: int) -> None:
     check(capture, profile)
 
 
-@pytest.mark.parametrize("capture", COUNTS)
+def test_replay_in_the_older_profile() -> None:
+    """Of one capture in every run; of the others in the slow one."""
+    check(SECOND, 7)
+
+
+@pytest.mark.parametrize(
+    "capture", [pytest.param(FIRST, marks=pytest.mark.slow), SECOND, pytest.param(THIRD, marks=pytest.mark.slow)]
+)
 def test_replay_on_postgresql(capture: str, postgres: Postgres) -> None:
     check(capture, 8, postgres.database())
 

@@ -2,75 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from service.settings import Settings, aliases_used
+from tests.support.table import check_rows
 
 
-@pytest.mark.parametrize(
-    ("environ", "explicit", "expected"),
-    [
-        ({}, {}, {"host": "127.0.0.1", "port": 8081, "profile": 8, "compatibility": "BACKWARD"}),
-        ({"BRIDGE_PORT": "9", "BRIDGE_PROFILE": "7"}, {}, {"port": 9, "profile": 7}),
-        ({"BRIDGE_PORT": "9"}, {"port": 10}, {"port": 10}),
-        ({"SCHEMA_REGISTRY_LISTENERS": "https://x:1,http://0.0.0.0:8085"}, {}, {"host": "0.0.0.0", "port": 8085}),
-        ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8085", "BRIDGE_PORT": "9"}, {}, {"host": "0.0.0.0", "port": 9}),
-        ({"SCHEMA_REGISTRY_LISTENERS": "http://a:1"}, {"host": "b"}, {"host": "b", "port": 1}),
-        ({"SCHEMA_REGISTRY_HOST_NAME": "sr"}, {}, {"host": "127.0.0.1", "advertised_host": "sr"}),
-        ({"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "full"}, {}, {"compatibility": "FULL"}),
-        ({"KARAPACE_HOST": "h", "KARAPACE_PORT": "7", "KARAPACE_COMPATIBILITY": "NONE"}, {}, {"host": "h", "port": 7}),
-        ({"BRIDGE_LOG_LEVEL": "DEBUG"}, {}, {"log_level": "debug"}),
-    ],
-)
-def test_sources(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], explicit: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    settings = Settings(**explicit)
-    assert {name: getattr(settings, name) for name in expected} == expected
+@contextmanager
+def environment(variables: dict[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("BRIDGE_PORT", "x"),
-        ("BRIDGE_PORT", "-1"),
-        ("BRIDGE_PROFILE", "9"),
-        ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
-        ("BRIDGE_MAX_BODY_BYTES", "1"),
-        ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"),
-        ("KARAPACE_PORT", "x"),
-    ],
-)
-def test_values_that_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv(name, value)
-    with pytest.raises((ValidationError, ValueError)):
-        Settings()
+SOURCES: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = [
+    ({}, {}, {"host": "127.0.0.1", "port": 8081, "profile": 8, "compatibility": "BACKWARD"}),
+    ({"BRIDGE_PORT": "9", "BRIDGE_PROFILE": "7"}, {}, {"port": 9, "profile": 7}),
+    ({"BRIDGE_PORT": "9"}, {"port": 10}, {"port": 10}),
+    ({"SCHEMA_REGISTRY_LISTENERS": "https://x:1,http://0.0.0.0:8085"}, {}, {"host": "0.0.0.0", "port": 8085}),
+    ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8085", "BRIDGE_PORT": "9"}, {}, {"host": "0.0.0.0", "port": 9}),
+    ({"SCHEMA_REGISTRY_LISTENERS": "http://a:1"}, {"host": "b"}, {"host": "b", "port": 1}),
+    ({"SCHEMA_REGISTRY_HOST_NAME": "sr"}, {}, {"host": "127.0.0.1", "advertised_host": "sr"}),
+    ({"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "full"}, {}, {"compatibility": "FULL"}),
+    ({"KARAPACE_HOST": "h", "KARAPACE_PORT": "7", "KARAPACE_COMPATIBILITY": "NONE"}, {}, {"host": "h", "port": 7}),
+    ({"BRIDGE_LOG_LEVEL": "DEBUG"}, {}, {"log_level": "debug"}),
+]
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {"BRIDGE_ACL_FILE": "acl.toml"},
-        {"BRIDGE_TLS_KEY": "key.pem"},
-        {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
-        {"BRIDGE_TLS_CLIENT_AUTH": "Optional", "BRIDGE_TLS_CLIENT_CA": "ca.pem", "BRIDGE_TLS_CERT": "cert.pem"},
-        {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"},
-        {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
-        {"KARAPACE_REGISTRY_AUTHFILE": "users.json"},
-    ],
-)
-def test_settings_that_would_protect_less_than_they_seem_to(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
-) -> None:
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match=r"needs? --(auth-file|tls-cert)"):
-        Settings().check_access()
+def test_sources() -> None:
+    def check(row: tuple[dict[str, str], dict[str, Any], dict[str, Any]]) -> None:
+        environ, explicit, expected = row
+        with environment(environ):
+            settings = Settings(**explicit)
+        assert {name: getattr(settings, name) for name in expected} == expected
+
+    check_rows(SOURCES, check)
+
+
+REFUSED_VALUES: list[tuple[str, str]] = [
+    ("BRIDGE_PORT", "x"),
+    ("BRIDGE_PORT", "-1"),
+    ("BRIDGE_PROFILE", "9"),
+    ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
+    ("BRIDGE_MAX_BODY_BYTES", "1"),
+    ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"),
+    ("KARAPACE_PORT", "x"),
+]
+
+
+def test_values_that_are_refused() -> None:
+    def check(row: tuple[str, str]) -> None:
+        with environment(dict([row])), pytest.raises((ValidationError, ValueError)):
+            Settings()
+
+    check_rows(REFUSED_VALUES, check)
+
+
+UNSAFE: list[dict[str, str]] = [
+    {"BRIDGE_ACL_FILE": "acl.toml"},
+    {"BRIDGE_TLS_KEY": "key.pem"},
+    {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
+    {"BRIDGE_TLS_CLIENT_AUTH": "Optional", "BRIDGE_TLS_CLIENT_CA": "ca.pem", "BRIDGE_TLS_CERT": "cert.pem"},
+    {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"},
+    {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
+    {"KARAPACE_REGISTRY_AUTHFILE": "users.json"},
+]
+
+
+def test_settings_that_would_protect_less_than_they_seem_to() -> None:
+    def check(environ: dict[str, str]) -> None:
+        with environment(environ), pytest.raises(ValueError, match=r"needs? --(auth-file|tls-cert)"):
+            Settings().check_access()
+
+    check_rows(UNSAFE, check)
 
 
 def test_names_of_others_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:

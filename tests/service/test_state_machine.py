@@ -27,6 +27,7 @@ from service.registry.finding import lookup
 from service.registry.model import NewSchema, context_of
 from service.registry.registering import register
 from service.store import open_store
+from tests.service.support import short_and_long
 from tests.support.postgres import Postgres
 
 TEXTS = ('"int"', '"long"', '"string"', '{"type":"array","items":"int"}')
@@ -203,11 +204,14 @@ class RegistryMachine(RuleBasedStateMachine):
                 assert schemas.get(self.registry, schema_id, subject=prefix).stored.content.text == text
 
 
-TestRegistry = RegistryMachine.TestCase
-TestRegistry.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+@short_and_long(6, 25)
+def test_on_sqlite(examples: int) -> None:
+    some = settings(max_examples=examples, stateful_step_count=30, deadline=None)
+    run_state_machine_as_test(RegistryMachine, settings=some)
 
 
-def test_on_postgresql(postgres: Postgres) -> None:
+@short_and_long(2, 10)
+def test_on_postgresql(postgres: Postgres, examples: int) -> None:
     """The same machine; one database, emptied before each run."""
     url = postgres.database()
 
@@ -220,5 +224,5 @@ def test_on_postgresql(postgres: Postgres) -> None:
         def url(self) -> str:
             return url
 
-    few = settings(max_examples=10, stateful_step_count=25, deadline=None)
+    few = settings(max_examples=examples, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(Machine, settings=few)

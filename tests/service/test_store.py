@@ -13,6 +13,7 @@ from service.registry.identity import identity
 from service.registry.model import Content, Counts, Reference, Warned
 from service.registry.ports import Writer
 from service.store import SqlStore, open_store
+from tests.support.table import check_rows
 
 INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')
@@ -156,22 +157,24 @@ def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
     assert gone.value.row.error_code == 50001
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "registry.db",
-        "sqlite://",
-        "sqlite:///:memory:",
-        "mysql:///x",
-        "postgresql://",
-        "postgres://h",
-        "postgresql:///",
-    ],
-)
-def test_urls_that_are_no_store(url: str) -> None:
-    with pytest.raises(SetupError):
-        open_store(url)
+NO_STORES: list[str] = [
+    "",
+    "registry.db",
+    "sqlite://",
+    "sqlite:///:memory:",
+    "mysql:///x",
+    "postgresql://",
+    "postgres://h",
+    "postgresql:///",
+]
+
+
+def test_urls_that_are_no_store() -> None:
+    def check(url: str) -> None:
+        with pytest.raises(SetupError):
+            open_store(url)
+
+    check_rows(NO_STORES, check)
 
 
 def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:

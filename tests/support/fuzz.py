@@ -1,7 +1,7 @@
 """Random damage to golden messages: what is damaged, how, and how much of it ran.
 
-BRIDGE_FUZZ=N: mutations for each decoder (50,000); BRIDGE_FUZZ_SEED=text: others than these. What ran is printed at
-the end of the test run.
+2,000 mutations for each decoder, 50,000 in the slow tests; BRIDGE_FUZZ=N: N in both's place. BRIDGE_FUZZ_SEED=text:
+others than these. What ran is printed at the end of the test run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ from schemas.wire.base import Decoder
 from spark_jobs.codec import Result, decode_one, plain_lines
 from tests.support.golden import Golden, cases
 
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "50000"))
+GIVEN = os.environ.get("BRIDGE_FUZZ")
+
+
+def amounts(quick: int, full: int) -> list[Any]:
+    """Values of a test's parameter: few by default and many as a slow test, or what BRIDGE_FUZZ says."""
+    return [int(GIVEN)] if GIVEN else [quick, pytest.param(full, marks=pytest.mark.slow)]
+
+
+mutated = pytest.mark.parametrize("mutations", amounts(2_000, 50_000))
+"""Gives a test the argument `mutations`: how many for a decoder."""
+
 SEED = os.environ.get("BRIDGE_FUZZ_SEED", "20261121")
 SMALL = 4096
 

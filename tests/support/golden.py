@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -59,13 +60,13 @@ class Golden:
 
     @property
     def schemas(self) -> FileSchemas:
-        return FileSchemas.read(self.meta_file)
+        return _schemas(self.meta_file)
 
     @property
     def definitions(self) -> Definitions:
         """Of the meta; metas of classic TiCDC have none, those of the same SQL in Open Protocol do."""
         same_sql = GOLDEN / "open" / f"{self.name.partition('.')[0]}.default.meta.json"
-        return Definitions.read(same_sql if "tz" in self.meta and same_sql.exists() else self.meta_file)
+        return _definitions(same_sql if "tz" in self.meta and same_sql.exists() else self.meta_file)
 
     @property
     def claims(self) -> ClaimFolder | None:
@@ -104,6 +105,16 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 @cache
+def _schemas(path: Path) -> FileSchemas:
+    return FileSchemas.read(path)
+
+
+@cache
+def _definitions(path: Path) -> Definitions:
+    return Definitions.read(path)
+
+
+@cache
 def _messages(path: Path) -> tuple[Message, ...]:
     found = tuple(read_messages(path))
     assert all(isinstance(m, Message) for m in found), f"{path} has a line that is no message"
@@ -114,6 +125,31 @@ def cases(format_: str) -> list[Golden]:
     """All cases of a format, in order of their names."""
     names = sorted(p.name.removesuffix(".meta.json") for p in (GOLDEN / format_).glob("*.meta.json"))
     return [Golden(format_, name) for name in names]
+
+
+def sample(found: Iterable[Golden]) -> list[Golden]:
+    """One case of each form of a format (what follows the first dot of a name): the widest table's, else the first."""
+    chosen: dict[tuple[str, str], Golden] = {}
+    for golden in found:
+        table, _, form = golden.name.partition(".")
+        if (golden.format, form) not in chosen or table == "wide":
+            chosen[golden.format, form] = golden
+    return list(chosen.values())
+
+
+def sampled(found: Iterable[Golden]) -> dict[str, Any]:
+    """Arguments of tests.support.each: the sample by default, the other cases in the slow test."""
+    listed = list(found)
+    chosen = sample(listed)
+    return {"rows": chosen, "slow": [golden for golden in listed if golden not in chosen]}
+
+
+def both(found: Iterable[Golden]) -> dict[str, Any]:
+    """As sampled, for (golden, ddl): all cases without definitions, the sample with; the other cases with are slow."""
+    listed = list(found)
+    parts = sampled(listed)
+    rows = [(g, False) for g in listed] + [(g, True) for g in parts["rows"]]
+    return {"rows": rows, "slow": [(g, True) for g in parts["slow"]]}
 
 
 def case_check(golden: Golden) -> Any:

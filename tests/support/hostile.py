@@ -1,15 +1,14 @@
 """Hostile messages of 1 MiB, for every decoder: what each is, and what must come of it.
 
-`python -m tests.support.hostile FORMAT [BYTES]` reads them one by one in a process that may not take more memory than
-the message's (inflated) size × 32 + 64 MiB, nor more than 10 s of CPU for one: it prints a line of JSON for each. It
-takes every third of them, chosen by its name; with BRIDGE_FUZZ (`make fuzz`) all.
+`python -m tests.support.hostile FORMAT [BYTES [OF]]` reads them one by one in a process that may not take more memory
+than the message's (inflated) size × 32 + 64 MiB, nor more than 10 s of CPU for one: it prints a line of JSON for each.
+It takes one OF so many of them, chosen by its name, or all.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import os
 import resource
 import signal
 import sys
@@ -31,7 +30,6 @@ from tests.support.golden import Golden, Registry
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take
-_OF = 3
 MOST_CPU = 10  # seconds: a guard against hangs, no measure
 
 
@@ -315,7 +313,8 @@ def _limit(more: int | None) -> None:
 
 def main(arguments: list[str]) -> None:
     size = int(arguments[1]) if len(arguments) > 1 else MIB
-    for found in outcomes(arguments[0], size, limited=True, of=1 if "BRIDGE_FUZZ" in os.environ else _OF):
+    of = int(arguments[2]) if len(arguments) > 2 else 1
+    for found in outcomes(arguments[0], size, limited=True, of=of):
         print(json.dumps([found.name, found.outcome, round(found.cpu, 3), found.expected]), flush=True)
 
 

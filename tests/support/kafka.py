@@ -8,7 +8,6 @@ import itertools
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -25,12 +24,12 @@ from confluent_kafka.cimpl import NewTopic
 from spark_jobs.ivy import ivy_jar
 from spark_jobs.jars import jars
 from spark_jobs.java import find_java
+from tests.support import watchdog
 
 START_SECONDS = 90
 STOP_SECONDS = 20
 ATTEMPTS = 3
 
-_WATCHDOG = Path(__file__).with_name("watchdog.py")
 # pyspark's log4j 2 gives the broker a log; it takes the place of the table's bare slf4j-api.
 _LOGGING = ("slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-1.2-api-*.jar")
 
@@ -68,22 +67,66 @@ class KafkaDidNotStart(RuntimeError):
     """The broker ended, or gave no metadata in time; the message ends with its log."""
 
 
-class Kafka:
-    """A running broker; use it as a context manager.
+class Broker:
+    """A broker that runs somewhere: `bootstrap_servers` is for any client, `folder` holds its settings and logs."""
 
-    `bootstrap_servers` is for any client, `folder` holds its settings, data and logs (kept when a start fails).
+    def __init__(self, bootstrap_servers: str, folder: Path, client: Mapping[str, str] | None = None) -> None:
+        """client: what librdkafka needs to be let in."""
+        self.bootstrap_servers, self.folder, self.client = bootstrap_servers, folder, dict(client or {})
+        self._names = itertools.count(1)
+        self._run_id = uuid.uuid4().hex[:8]
+
+    @property
+    def log(self) -> str:
+        """All that the broker has printed so far."""
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("*.log")))
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new admin client for this broker."""
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
+
+    def topic_name(self, prefix: str = "topic") -> str:
+        """A name that no other test uses."""
+        return f"{prefix}-{self._run_id}-{next(self._names)}"
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """Create a topic; returns once the broker has it.
+
+        In: its name (default: a unique one), the number of partitions, topic settings. Out: the name.
+        Errors: confluent_kafka.KafkaException, for instance when it exists.
+        """
+        name = name or self.topic_name()
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+        admin = self.admin
+        admin.create_topics([topic])[name].result(timeout=30)
+        deadline = time.monotonic() + 30
+        while True:
+            found = admin.list_topics(name, timeout=30).topics[name]
+            if found.error is None and len(found.partitions) == partitions:
+                return name
+            if time.monotonic() > deadline:
+                raise KafkaDidNotStart(f"topic {name} was created, but the broker's metadata lack it\n{self._tail()}")
+
+    def _tail(self) -> str:
+        return f"--- the end of the log (all of it: {self.folder}) ---\n{self.log[-6000:]}"
+
+
+class Kafka(Broker):
+    """A broker of the caller's own; use it as a context manager. Its folder is kept when a start fails.
+
+    alive: a file that the owner holds a lock on (`tests/support/sharing.py`): then the broker outlives this process.
     """
 
-    def __init__(self, settings: str = "", client: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: str = "", client: Mapping[str, str] | None = None, *, alive: Path | None = None
+    ) -> None:
         """settings: more lines of server.properties; client: what librdkafka needs to be let in."""
-        self._settings, self.client = settings, dict(client or {})
-        self.folder = Path(tempfile.mkdtemp(prefix="bridge-kafka-"))
-        self.bootstrap_servers = ""
+        super().__init__("", Path(tempfile.mkdtemp(prefix="bridge-kafka-")), client)
+        self._settings, self._alive = settings, alive
         self._process: subprocess.Popen[bytes] | None = None
         self._command: list[str] = []
         self._log = self.folder / "broker.log"
-        self._names = itertools.count(1)
-        self._run_id = uuid.uuid4().hex[:8]
 
     def start(self) -> Kafka:
         """Format the storage and start the broker; returns when a client gets its metadata.
@@ -119,46 +162,8 @@ class Kafka:
     def up(self) -> None:
         """Start the broker on the data and the ports that it had before; returns when a client gets its metadata."""
         with self._log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_WATCHDOG), *self._command],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._process = watchdog.start(self._command, out, self._alive, self.folder)
         self._wait_until_ready()
-
-    @property
-    def log(self) -> str:
-        """All that the broker has printed so far."""
-        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("*.log")))
-
-    @property
-    def admin(self) -> AdminClient:
-        """A new admin client for this broker."""
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
-
-    def topic_name(self, prefix: str = "topic") -> str:
-        """A name that no other test uses."""
-        return f"{prefix}-{self._run_id}-{next(self._names)}"
-
-    def create_topic(self, name: str | None = None, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        """Create a topic; returns once the broker has it.
-
-        In: its name (default: a unique one), the number of partitions, topic settings. Out: the name.
-        Errors: confluent_kafka.KafkaException, for instance when it exists.
-        """
-        name = name or self.topic_name()
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
-        admin = self.admin
-        admin.create_topics([topic])[name].result(timeout=30)
-        deadline = time.monotonic() + 30
-        while True:
-            found = admin.list_topics(name, timeout=30).topics[name]
-            if found.error is None and len(found.partitions) == partitions:
-                return name
-            if time.monotonic() > deadline:
-                raise KafkaDidNotStart(f"topic {name} was created, but the broker's metadata lack it\n{self._tail()}")
 
     def __enter__(self) -> Kafka:
         return self.start()
@@ -182,7 +187,8 @@ class Kafka:
             raise KafkaDidNotStart(f"formatting the storage failed:\n{(done.stdout + done.stderr)[-4000:]}")
         self._command = [*command, "kafka.Kafka", str(settings)]
         self._log = self.folder / f"broker-{attempt}.log"
-        atexit.register(self.stop)
+        if self._alive is None:
+            atexit.register(self.stop)
         self.bootstrap_servers = f"127.0.0.1:{broker}"
         self.up()
 
@@ -206,16 +212,12 @@ class Kafka:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None
-        process.stdin.close()  # the watchdog ends the broker and then itself
+        watchdog.release(process)  # the watchdog ends the broker and then itself
         try:
             process.wait(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-    def _tail(self) -> str:
-        return f"--- the end of the log (all of it: {self.folder}) ---\n{self.log[-6000:]}"
 
 
 class _PortTaken(KafkaDidNotStart):

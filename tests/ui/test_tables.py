@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from markupsafe import escape
@@ -14,9 +12,9 @@ from playwright.sync_api import Page, expect
 from service.testing import running_service
 from tests.service.history.support import ddl, resolved, write
 from tests.service.history.support import line as text_of
-from tests.service.support import Client, environment
+from tests.service.support import Client, ended
 from tests.support.golden import GOLDEN
-from tests.ui.conftest import EVIL, ROOT, part
+from tests.ui.conftest import EVIL, part
 
 
 def test_the_timeline_says_what_each_ddl_changed(page: Page) -> None:
@@ -76,8 +74,7 @@ def test_rows_that_contradict_the_history(tmp_path: Path) -> None:
     file = write(tmp_path / "drift.jsonl", [create])
     file.write_text(file.read_text() + line + "\n" + text_of(resolved(key["ts"] + (1 << 18))))
     store = f"sqlite:///{tmp_path / 'r.db'}"
-    command = [sys.executable, "-m", "service", "track", "--in", str(file), "--store", store, "--changefeed", "<b>"]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment())
+    ended("track", "--in", str(file), "--store", store, "--changefeed", "<b>", cwd=tmp_path).check_returncode()
     with running_service(store) as url:
         client = Client(url)
         (drift,) = client.get("/history/drift").json["drift"]

@@ -3,7 +3,9 @@
 primitives  numbers and chunks
 layout      messages taken apart and put together
 columns     type codes, flags and contents of values
+damage      floats that TiCDC's writer has damaged
 decoder     messages → change events;  encoder: change events → messages
+jit, kernel_*, typed, typed_write  many messages of one table at once
 """
 
 from schemas.wire.craft.decoder import CraftDecoder

@@ -63,12 +63,6 @@ def read_uvarint(data: bytes, pos: int, end: int) -> tuple[int, int]:
     raise malformed(start, "a number is cut off")
 
 
-def read_varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
-    """Zig-zag, up to 64 bits."""
-    number, pos = read_uvarint(data, pos, end)
-    return unzigzag(number), pos
-
-
 def read_uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[Sequence[int], int]:
     """A uvarint chunk."""
     chunk = data[pos : pos + count]

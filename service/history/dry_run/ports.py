@@ -53,18 +53,3 @@ class Subjects(Protocol):
     def containing(self, part: str) -> list[str]:
         """Subjects whose name has `part` in it, whatever the case of the letters."""
         ...
-
-
-class NoSubjects:
-    """A registry in which nothing is registered."""
-
-    url = ""
-
-    def rehearse(self, subject: str, schema: str, pending: Sequence[str] = ()) -> Rehearsal:
-        return Rehearsal("BACKWARD")
-
-    def newest(self, subject: str) -> Registered | None:
-        return None
-
-    def containing(self, part: str) -> list[str]:
-        return []

@@ -155,8 +155,8 @@ def _record(schema: str) -> dict[str, Any]:
 
 
 def _holds(schema: str, table: TableId) -> bool:
-    """Whether a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with "
-    "Envelope."""
+    """Whether a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
+    Envelope."""
     record = _record(schema)
     namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
     db, own = sanitise_name(table.db), sanitise_name(table.table)

@@ -52,7 +52,6 @@ class PairRule:
     modes: tuple[tuple[str, Any], ...] = ()
 
 
-_INT_KINDS = (Kind.INTEGER, Kind.YEAR)
 _STRINGS = (Kind.TEXT, Kind.BINARY)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _CAPACITY = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 
@@ -17,9 +16,10 @@ from schemas.ddl.parser import parse
 from schemas.ddl.statements import Statement
 from schemas.errors import DdlError
 from tests.schemas.ddl.histories import texts
+from tests.support.each import each
+from tests.support.fuzz import amounts
 
 MODES = (WIRE, TYPED, SHOW, Mode.typed("ANSI"))
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "20000"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")
 _PIECES = (
     "'", '"', "`", "\\", "(", ")", ",", ";", "/*", "*/", "/*!", "/*T![ttl] ", "--", " -- ", "#", "\0", "\n", "é", "𝛑",
@@ -37,21 +37,26 @@ def attempt(text: str, mode: Mode) -> Statement | None:
         return None
 
 
-def test_prefixes_are_read_or_refused() -> None:
-    """Of each statement of the histories up to 300 characters every third prefix, of longer ones each twentieth."""
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_prefixes_are_read_or_refused(step: int) -> None:
+    """Of each statement of the histories up to 300 characters every third prefix, of longer ones each twentieth.
+
+    By default a fifth of those.
+    """
     tried = 0
     for text in texts():
-        for end in range(0, len(text), 3 if len(text) <= 300 else 20):
+        for end in range(0, len(text), step * (3 if len(text) <= 300 else 20)):
             attempt(text[:end], MODES[end % 4])
             tried += 1
-    assert tried > 50_000
+    assert tried > 50_000 // step
 
 
-def test_mutations_are_read_or_refused() -> None:
+@pytest.mark.parametrize("mutations", amounts(2_000, 20_000))
+def test_mutations_are_read_or_refused(mutations: int) -> None:
     chance = random.Random(20)
     corpus = texts()
     read = 0
-    for _ in range(MUTATIONS):
+    for _ in range(mutations):
         text = mutated(chance.choice(corpus), corpus, chance)
         statement = attempt(text, chance.choice(MODES))
         if statement is None:
@@ -62,7 +67,7 @@ def test_mutations_are_read_or_refused() -> None:
         except DdlError as error:
             if error.code not in ("DDL_NOT_APPLICABLE", "DDL_UNKNOWN_TABLE"):
                 raise
-    assert 0 < read < MUTATIONS
+    assert 0 < read < mutations
 
 
 def mutated(text: str, corpus: list[str], chance: random.Random) -> str:
@@ -83,13 +88,14 @@ def mutated(text: str, corpus: list[str], chance: random.Random) -> str:
     return text
 
 
-@pytest.mark.timeout(20)  # a guard against a hang, nothing is measured
-@pytest.mark.parametrize("mode", MODES, ids=["wire", "typed", "show", "ansi"])
-@pytest.mark.parametrize(
-    "piece", ["'", "\\'", "''", "`", "/*", "/*!", "*/", "(", "a.", "NOT ", "-", "0x", "1", "a,", "--", "_u'a'"]
-)
-def test_very_many_of_the_same(piece: str, mode: Mode) -> None:
-    text = piece * (100_000 // len(piece))
+SIZES = [(TYPED, 20_000), *(pytest.param(mode, 100_000, marks=pytest.mark.slow) for mode in MODES)]
+
+
+@pytest.mark.timeout(200)  # a guard against a hang, nothing is measured
+@pytest.mark.parametrize(("mode", "size"), SIZES, ids=["short", "wire", "typed", "show", "ansi"])
+@each("piece", ["'", "\\'", "''", "`", "/*", "/*!", "*/", "(", "a.", "NOT ", "-", "0x", "1", "a,", "--", "_u'a'"])
+def test_very_many_of_the_same(piece: str, mode: Mode, size: int) -> None:
+    text = piece * (size // len(piece))
     for wrapped in (
         text,
         f"CREATE TABLE t (a ENUM({text}",

@@ -17,6 +17,7 @@ from schemas.table import Column, Table, TableId
 from service.history.replay import HistoryMode, replay
 from spark_jobs.definitions import _version
 from tests.schemas.ddl.histories import FILES, answer, lines, recorded
+from tests.support.each import each
 from tests.support.golden import Golden, cases
 
 MODES: tuple[HistoryMode, ...] = ("wire", "typed")
@@ -85,7 +86,7 @@ _COMPARED = [
 ]
 
 
-@pytest.mark.parametrize("golden", [g for g in cases("avro") if g.name.endswith(".ext1")], ids=str)
+@each("golden", [g for g in cases("avro") if g.name.endswith(".ext1")], ids=str)
 def test_columns_are_those_tidb_listed(golden: Golden) -> None:
     steps = [s for s in golden.meta["steps"] if s["kind"] == "ddl"]
     texts = [DdlText(s["commit_ts"], s["schema"], s["sql"], TYPED) for s in steps]

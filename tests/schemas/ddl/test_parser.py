@@ -13,6 +13,7 @@ from schemas.errors import DdlError, WireError
 from schemas.options import Options
 from schemas.publish.avro import value_schema
 from schemas.table import Column, Table, TableId
+from tests.support.each import each
 
 
 def after(*statements: str, mode: Mode = TYPED) -> Catalog:
@@ -49,7 +50,7 @@ def test_show_create_escapes_defaults_but_not_elements() -> None:
     assert (found.elements, found.default, found.comment) == (("a\\", "b"), "a\\", "c:\\")
 
 
-@pytest.mark.parametrize(
+@each(
     ("typed", "value"),
     [(r"'\0\b\n\r\t\Z'", "\0\b\n\r\t\x1a"), (r"'\%\_\q'", r"\%\_q"), ("'it''s'", "it's"), (r"'\'''\''", "'''"),
      ('"say ""x"""', 'say "x"'), ("'a' 'b'\n'c'", "abc"), ("_utf8mb4'x'", "x"), ("N'x'", "x"), ("x'4142'", "AB"),
@@ -77,7 +78,7 @@ def test_executable_comments_are_read_and_others_are_not() -> None:
 
 
 # ---- what is refused, and where
-@pytest.mark.parametrize(
+@each(
     ("sql", "line", "column", "expected"),
     [
         ("CREATE TABLE t (a INT,\n b INT FROBNICATE)", 2, 8, ")"),
@@ -122,7 +123,7 @@ def test_nesting_and_length_are_bounded() -> None:
 
 
 # ---- columns
-@pytest.mark.parametrize(
+@each(
     ("written", "shown"),
     [
         ("INT(5)", "int"), ("INT(5) ZEROFILL", "int(5) unsigned zerofill"), ("TINYINT(1)", "tinyint(1)"),
@@ -141,7 +142,7 @@ def test_types_as_show_create_writes_them(written: str, shown: str) -> None:
     assert type_text(column(written)) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("definition", "default"),
     [
         ("INT DEFAULT '7'", "7"), ("INT DEFAULT 1.5", "2"), ("INT DEFAULT -0", "0"), ("INT DEFAULT TRUE", "1"),
@@ -173,7 +174,7 @@ def test_defaults(definition: str, default: str | None) -> None:
     assert default_text(column(definition)) == default
 
 
-@pytest.mark.parametrize(
+@each(
     "definition",
     ["INT DEFAULT 'x'", "BIT(2) DEFAULT 4", "ENUM('a') DEFAULT 'b'", "DATE DEFAULT 'soon'", "DECIMAL(66)", "BIT(65)",
      "DATETIME(7)", "VARCHAR(5) CHARSET klingon", "VARCHAR(5) CHARSET latin1 COLLATE utf8mb4_bin",
@@ -185,7 +186,7 @@ def test_impossible_columns_are_refused(definition: str) -> None:
     assert caught.value.code == "DDL_NOT_APPLICABLE"
 
 
-@pytest.mark.parametrize(
+@each(
     ("typed", "stored"),
     [
         ("a+1", "`a` + 1"), ("(a * 2)-b", "(`a` * 2) - `b`"), ("concat(a,'x')", "concat(`a`, _utf8mb4'x')"),
@@ -210,7 +211,7 @@ def test_expressions_are_stored_as_tidb_stores_them(typed: str, stored: str) -> 
 T = "CREATE TABLE t (a INT, b INT, c INT)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("clauses", "expected"),
     [
         ("ADD COLUMN d INT FIRST, ADD COLUMN e INT AFTER a", ["d", "a", "e", "b", "c"]),
@@ -243,7 +244,7 @@ def test_a_dropped_column_leaves_its_indexes() -> None:
     assert [(i.name, i.columns) for i in found.indexes] == [("y", ("b",))]
 
 
-@pytest.mark.parametrize(
+@each(
     ("definition", "handle"),
     [
         ("a INT, b INT, PRIMARY KEY (b, a), UNIQUE (a)", ("a", "b")),
@@ -303,7 +304,7 @@ def test_recovered_tables_are_as_they_were() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("statements", "code"),
     [
         (["ALTER TABLE t ADD a INT"], "DDL_UNKNOWN_TABLE"), (["RENAME TABLE t TO u"], "DDL_UNKNOWN_TABLE"),
@@ -324,7 +325,7 @@ def test_a_statement_that_does_not_fit_is_an_error(statements: list[str], code: 
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
+@each(
     "sql",
     ["CREATE PLACEMENT POLICY p FOLLOWERS=4", "ALTER RESOURCE GROUP r RU_PER_SEC=1", "LOCK TABLES t READ",
      "FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01'", "ALTER TABLE t CACHE", "ALTER TABLE t SET TIFLASH REPLICA 1",
@@ -352,7 +353,7 @@ def test_a_timestamp_default_needs_its_zone_to_be_published() -> None:
 
 
 # ---- keys
-@pytest.mark.parametrize(
+@each(
     ("keys", "handle"),
     [
         ("UNIQUE KEY (v), UNIQUE KEY (a, b)", ["a", "b"]),

@@ -18,6 +18,7 @@ from schemas.table import Table, TableId
 from service.history import forms
 from service.history.compare import difference
 from tests.schemas.ddl.histories import FILES, recorded
+from tests.support.each import each
 from tests.support.golden import GOLDEN
 
 
@@ -70,7 +71,7 @@ def test_stored_forms(name: str) -> None:
         assert forms.encode(again) == form
 
 
-@pytest.mark.parametrize("case", ["ddl_kinds", "wide", "defaults", "evolution", "names", "pk_composite"])
+@each("case", ["ddl_kinds", "wide", "defaults", "evolution", "names", "pk_composite"])
 def test_table_changes_are_what_the_statements_give(case: str) -> None:
     catalog, compared = new_catalog(), 0
     for line in (GOLDEN / "debezium" / f"{case}.schema.jsonl").read_text(encoding="utf-8").splitlines():
@@ -87,6 +88,6 @@ def test_table_changes_are_what_the_statements_give(case: str) -> None:
     assert compared >= 1
 
 
-@pytest.mark.parametrize("changes", [None, 5, [], [{}], [{"id": '"d"."t"', "table": {"columns": "x"}}], [[]]])
+@each("changes", [None, 5, [], [{}], [{"id": '"d"."t"', "table": {"columns": "x"}}], [[]]])
 def test_other_table_changes_tell_nothing(changes: object) -> None:
     assert table_after(changes, TableId("d", "t")) is None

@@ -18,6 +18,7 @@ from schemas.ddl.show import default_text, type_text
 from schemas.ddl.statements import NoColumnEffect, SetOptions, TableOptions
 from schemas.errors import DdlError
 from schemas.table import Table, TableId
+from tests.support.each import each
 
 # ---- expressions: as typed → as TiDB stores them
 EXPRESSIONS = (
@@ -72,12 +73,12 @@ BY_MODE = (
 )
 
 
-@pytest.mark.parametrize(("typed", "stored"), EXPRESSIONS)
+@each(("typed", "stored"), EXPRESSIONS)
 def test_expressions_are_stored_as_tidb_prints_them(typed: str, stored: str) -> None:
     assert _stored(typed, TYPED) == stored
 
 
-@pytest.mark.parametrize(("sql_mode", "typed", "stored"), BY_MODE)
+@each(("sql_mode", "typed", "stored"), BY_MODE)
 def test_the_sql_mode_decides_how_operators_bind(sql_mode: str, typed: str, stored: str) -> None:
     assert _stored(typed, Mode.typed(sql_mode)) == stored
 
@@ -116,7 +117,7 @@ SAME = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("typed", "wire"), SAME)
+@each(("typed", "wire"), SAME)
 def test_typed_and_restored_statements_say_the_same(typed: str, wire: str) -> None:
     assert _effects(parse(typed, TYPED, "d")) == _effects(parse(wire, WIRE, "d"))
 
@@ -146,7 +147,7 @@ flashback database d to timestamp '2021-05-26 16:45:26'|flashback schema d to ts
 """
 
 
-@pytest.mark.parametrize("text", [one for line in WITHOUT_EFFECT.split("\n") for one in line.split("|") if one])
+@each("text", [one for line in WITHOUT_EFFECT.split("\n") for one in line.split("|") if one])
 def test_rarer_clauses_are_read_in_full(text: str) -> None:
     parse(text, TYPED, "d")
     with pytest.raises(DdlError):
@@ -185,7 +186,7 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize(("script", "columns"), TABLES)
+@each(("script", "columns"), TABLES)
 def test_tables_are_as_tidb_makes_them(script: str, columns: list[tuple[str, str, str, str | None]]) -> None:
     table = _made(script)
     assert [(c.name, type_text(c), c.charset, default_text(c)) for c in table.columns] == columns
@@ -222,8 +223,12 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", [WIRE, TYPED, SHOW, Mode.typed("ANSI")], ids=["wire", "typed", "show", "ansi"])
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "mode",
+    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, Mode.typed("ANSI")))],
+    ids=["wire", "typed", "show", "ansi"],
+)
+@each("name", HOSTILE)
 def test_hostile_statements_are_refused(name: str, mode: Mode) -> None:
     with pytest.raises(DdlError, match=r"line \d+, column \d+"):
         parse(HOSTILE[name], mode, "d")

@@ -13,7 +13,9 @@ from starlette.types import ASGIApp, Message
 
 from service.access import credentials
 
-TOKENS = {name: f"{name}-" + "x" * 40 for name in ("root", "u", "ticdc", "nobody")}
+TOKENS = {
+    name: f"{name}-" + "x" * 40 for name in ("root", "u", "ticdc", "nobody", "metrics", "history", "others", "keeper")
+}
 """A token of each user; quick to check."""
 
 PASSWORD = "pa:ss wörd"
@@ -72,7 +74,7 @@ class InProcess:
         return self._loop.run_until_complete(self._send(method, path, body, authorization))
 
     async def _send(self, method: str, path: str, body: Any, authorization: str | None) -> Reply:
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         raw, _, query = path.partition("?")
         headers = [(b"content-length", str(len(data)).encode())]
         if authorization is not None:

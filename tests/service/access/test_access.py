@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.routing import Mount
 
 from service.access.visible import Listeners
 from service.api.permissions import Node, need, tree
@@ -16,6 +15,7 @@ from service.app import create_app
 from service.settings import Settings
 from service.testing import running_service
 from tests.service.access.support import ADMIN, PASSWORD, TOKENS, basic, bearer, files, rule
+from tests.service.routes import routes
 from tests.service.support import Answer, Client, column, record, until
 
 RULES = (
@@ -197,9 +197,30 @@ def test_references_and_aliases_lead_nowhere_hidden(service: Client, root: As) -
     assert root.send("DELETE", "/subjects/other").error == (422, 42206)
     root.send("PUT", "/config/shop.alias", {"alias": "other"})
     assert writer.get("/subjects/shop.alias/versions/1").error == (404, 40401)
-    assert writer.register("shop.alias", record("C")).error == (403, 40301)
-    assert writer.register("shop.alias", B).error == (403, 40301)
+    for schema in (record("C"), B):
+        refused = writer.register("shop.alias", schema)
+        assert refused.error == (403, 40301)
+        assert refused.json["message"] == "User is denied operation Write on Subject: shop.alias"
     assert root.get("/subjects/other/versions").json == [1]
+
+
+def test_an_alias_of_a_hidden_subject_is_none_and_stays(service: Client, root: As) -> None:
+    """It is in no answer, and a change of the config by who does not see it does not take it away."""
+    root.register("other", B)
+    keeper = As(service, bearer("nobody"))
+    root.send("PUT", "/config/shop.a", {"alias": "other", "aliasForDeks": "other"})
+    for query in ("", "?defaultToGlobal=true"):
+        assert b"other" not in keeper.get(f"/config/shop.a{query}").body
+    assert keeper.get("/config/shop.a").error == (404, 40408)
+    assert keeper.send("DELETE", "/config/shop.a").error == (404, 40401)
+    changed = keeper.send("PUT", "/config/shop.a", {"compatibility": "FULL"})
+    assert (changed.status, changed.json) == (200, {"compatibility": "FULL"})
+    assert keeper.get("/config/shop.a").json == {"compatibilityLevel": "FULL"}
+    assert root.get("/config/shop.a").json == {"alias": "other", "aliasForDeks": "other", "compatibilityLevel": "FULL"}
+    assert keeper.send("PUT", "/config/shop.a", {"alias": "shop.a"}).status == 200
+    assert root.get("/config/shop.a").json["alias"] == "shop.a"
+    assert keeper.send("DELETE", "/config/shop.a").json == {"alias": "shop.a", "compatibilityLevel": "FULL"}
+    assert root.get("/config/shop.a").error == (404, 40408)
 
 
 def test_what_hides_a_reference_does_not_stop_the_store_from_being_whole(service: Client, root: As) -> None:
@@ -302,24 +323,12 @@ def test_changed_files_count_within_seconds(tmp_path: Path) -> None:
         until(lambda: user.get("/subjects").status == 401)
 
 
-def routes(some: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """(method, path) of all routes, of included routers and mounted apps too."""
-    for route in some:
-        inner = getattr(route, "original_router", None)
-        if inner is not None:
-            yield from routes(inner.routes)
-        elif isinstance(route, Mount):
-            yield "GET", f"{route.path}/anything"
-        else:
-            yield from ((method, route.path) for method in route.methods if method != "HEAD")
-
-
 def test_every_route_has_its_permission(tmp_path: Path) -> None:
     """A new route without a row of `permissions.TABLE` would be for admins only: decide who may use it."""
     app = create_app(Settings(store=f"sqlite:///{tmp_path / 'r.db'}"))
     app.state.services.registry.store.close()
     described = {(method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods}
-    routed = set(routes(app.routes))
+    routed = {(method, path) for method, path, _ in routes(app.routes)}
     assert described <= routed
     assert len(described) > 40
     assert [(method, path) for method, path in sorted(routed) if need(method, path) is None] == []

@@ -17,6 +17,7 @@ from service.access import acl, credentials, verify
 from service.access.acl import ALL, NOTHING, Pattern
 from service.access.files import Files
 from tests.service.access.support import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
+from tests.support.table import check_rows
 
 USERS = credentials.read(auth_lines(), "auth")
 
@@ -97,54 +98,60 @@ def test_a_changed_file_forgets_who_was_known() -> None:
     assert asyncio.run(run()) == ["alice", None]
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("bob:hunter2secret", "no bcrypt hash"),
-        ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
-        ("bob:$apr1$hunter2secret$", "Apache's MD5"),
-        ("bob:$6$hunter2secret", "SHA-512-crypt"),
-        ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"),
-        ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
-        ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"),
-        ("bob:$sha256$hunter2secret", "no bcrypt hash"),
-        ("hunter2secret", "not NAME:HASH"),
-        ("b b:hunter2secret", "this name can't be used"),
-        ("anonymous:hunter2secret", "this name can't be used"),
-        (":hunter2secret", "this name can't be used"),
-        ("# nobody", "nobody is in it"),
-    ],
-)
-def test_lines_that_are_refused(line: str, says: str) -> None:
-    with pytest.raises(SetupError) as raised:
-        credentials.read(f"\n{line}\n", "users")
-    assert says in raised.value.detail
-    assert "hunter2" not in raised.value.detail
-    assert "line 2" in raised.value.detail or line.startswith("#")
+REFUSED_LINES: list[tuple[str, str]] = [
+    ("bob:hunter2secret", "no bcrypt hash"),
+    ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
+    ("bob:$apr1$hunter2secret$", "Apache's MD5"),
+    ("bob:$6$hunter2secret", "SHA-512-crypt"),
+    ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"),
+    ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
+    ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"),
+    ("bob:$sha256$hunter2secret", "no bcrypt hash"),
+    ("hunter2secret", "not NAME:HASH"),
+    ("b b:hunter2secret", "this name can't be used"),
+    ("anonymous:hunter2secret", "this name can't be used"),
+    (":hunter2secret", "this name can't be used"),
+    ("# nobody", "nobody is in it"),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("who = 1", "'who'"),
-        ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
-        ("[[rules]]\nwho=['a']\nmay=['raed']\nsubjects=['x']", "raed"),
-        ("[[rules]]\nwho=['a']\nmay=['admin']\nsubjects=['x']", "whole server"),
-        ("[[rules]]\nwho=['role:x']\nmay=['read']\nsubjects=['x']", "no role 'x'"),
-        ("[[rules]]\nwho=['a']\nmay=['read']\nsubject=['x']", "'subject'"),
-        ("[[rules]]\nwho='a'\nmay=['read']\nsubjects=['x']", "list of texts"),
-        ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"),
-        ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
-        ("roles = []", "roles"),
-        ("rules = {}", "rules"),
-        ("rules = [1]", "rules"),
-        ("a = [" * 5000, "acl"),
-        ("a = ", "Invalid value"),
-    ],
-)
-def test_rules_that_are_refused(text: str, says: str) -> None:
-    with pytest.raises(SetupError, match=says):
-        acl.read(text, "acl")
+def test_lines_that_are_refused() -> None:
+    def check(row: tuple[str, str]) -> None:
+        line, says = row
+        with pytest.raises(SetupError) as raised:
+            credentials.read(f"\n{line}\n", "users")
+        assert says in raised.value.detail
+        assert "hunter2" not in raised.value.detail
+        assert "line 2" in raised.value.detail or line.startswith("#")
+
+    check_rows(REFUSED_LINES, check)
+
+
+REFUSED_RULES: list[tuple[str, str]] = [
+    ("who = 1", "'who'"),
+    ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
+    ("[[rules]]\nwho=['a']\nmay=['raed']\nsubjects=['x']", "raed"),
+    ("[[rules]]\nwho=['a']\nmay=['admin']\nsubjects=['x']", "whole server"),
+    ("[[rules]]\nwho=['role:x']\nmay=['read']\nsubjects=['x']", "no role 'x'"),
+    ("[[rules]]\nwho=['a']\nmay=['read']\nsubject=['x']", "'subject'"),
+    ("[[rules]]\nwho='a'\nmay=['read']\nsubjects=['x']", "list of texts"),
+    ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"),
+    ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
+    ("roles = []", "roles"),
+    ("rules = {}", "rules"),
+    ("rules = [1]", "rules"),
+    ("a = [" * 5000, "acl"),
+    ("a = ", "Invalid value"),
+]
+
+
+def test_rules_that_are_refused() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, says = row
+        with pytest.raises(SetupError, match=says):
+            acl.read(text, "acl")
+
+    check_rows(REFUSED_RULES, check)
 
 
 def test_what_rules_allow() -> None:

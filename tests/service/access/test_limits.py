@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-
 from service.connections import LARGEST_HEAD, Slow
 from service.testing import running_service
 from tests.service.support import TIMEOUT, Client, column, process_service, record
+from tests.support.table import check_rows
 
 
 @contextmanager
@@ -36,21 +36,27 @@ def everything(opened: socket.socket) -> bytes:
     return b"".join(chunks)
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [
-        b"",
-        b"GET /sub",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-        b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
-        b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-    ],
-)
-def test_a_request_that_never_ends_is_ended(begun: bytes) -> None:
-    with running_service(read_seconds=0.1) as url, raw(url) as slow:
-        slow.sendall(begun)
-        everything(slow)
-        assert Client(url).get("/").status == 200
+NEVER_ENDING: list[bytes] = [
+    b"",
+    b"GET /sub",
+    b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+    b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+]
+
+
+def test_a_request_that_never_ends_is_ended() -> None:
+    """All at once: each would wait for the same clock."""
+    with running_service(read_seconds=0.1) as url, ThreadPoolExecutor(len(NEVER_ENDING)) as pool:
+
+        def check(begun: bytes) -> None:
+            with raw(url) as slow:
+                slow.sendall(begun)
+                everything(slow)
+                assert Client(url).get("/").status == 200
+
+        waiting = {begun: pool.submit(check, begun) for begun in NEVER_ENDING}
+        check_rows(NEVER_ENDING, lambda begun: waiting[begun].result())
 
 
 class Some:
@@ -83,18 +89,22 @@ def test_who_is_too_slow() -> None:
     assert [bool(one.aborted) for one in all_] == [False, False, True, True]
 
 
-@pytest.mark.parametrize("begun", [b"GET /", b"GET / HTTP/1.1\r\nX: ", b"GET / HTTP/1.1\r\n"])
-def test_a_head_has_a_largest_size(begun: bytes) -> None:
-    more = b"X: y\r\n" if begun.endswith(b"\n") else b"x" * 6
-    with running_service() as url, raw(url) as opened:
-        try:
-            opened.sendall(begun)
-            for _ in range(4 * LARGEST_HEAD // 600):
-                opened.sendall(more * 100)
-        except ConnectionError:
-            pass
-        assert everything(opened)[:12] in (b"HTTP/1.1 431", b"")
-        assert Client(url).get("/").status == 200
+def test_a_head_has_a_largest_size() -> None:
+    with running_service() as url:
+
+        def check(begun: bytes) -> None:
+            more = b"X: y\r\n" if begun.endswith(b"\n") else b"x" * 6
+            with raw(url) as opened:
+                try:
+                    opened.sendall(begun)
+                    for _ in range(4 * LARGEST_HEAD // 600):
+                        opened.sendall(more * 100)
+                except ConnectionError:
+                    pass
+                assert everything(opened)[:12] in (b"HTTP/1.1 431", b"")
+                assert Client(url).get("/").status == 200
+
+        check_rows([b"GET /", b"GET / HTTP/1.1\r\nX: ", b"GET / HTTP/1.1\r\n"], check)
 
 
 def test_a_long_but_allowed_head_is_read() -> None:

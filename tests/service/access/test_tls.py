@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -208,5 +207,4 @@ def started(folder: Path, *arguments: str) -> list[str]:
     finally:
         process.kill()
         process.communicate()
-    assert isinstance(process, subprocess.Popen)
     return lines

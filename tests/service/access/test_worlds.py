@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from service.registry.core import Registry
 from service.registry.model import NewSchema, Reference
 from service.settings import Settings
 from tests.service.access.support import ADMIN, InProcess, bearer, files, rule
-from tests.service.support import column, record
+from tests.service.support import column, record, short_and_long
 
 NAMES = ("a", "a.x", "a.y", "b", "b.x", ":.c:a", ":.c:b", ":.d:a")
 SCHEMAS = (
@@ -80,6 +80,12 @@ def happen(registry: Registry, step: Step) -> None:
                 config.update(registry, step.subject, {"compatibility": "NONE"})
             case "alias":
                 config.update(registry, step.subject, {"alias": step.other})
+            case "no alias":
+                config.update(registry, step.subject, {"alias": None})
+                with registry.store.read() as tx:
+                    empty = tx.configs([step.subject]) == {step.subject: {}}
+                if empty:
+                    config.delete(registry, step.subject)
     except RegistryError:
         pass  # the same in both worlds
 
@@ -163,31 +169,37 @@ def world(folder: Path, rules: str | None) -> Iterator[World]:
 
 
 # No shrinking: the steps are few, and each try is two stores.
-@settings(
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-@given(st.lists(STEPS, min_size=1, max_size=14), RULES)
-def test_what_is_seen_is_a_world_of_its_own(steps: list[Step], rules: list[tuple[str, list[str]]]) -> None:
-    text = ADMIN + "".join(rule(["u"], ["read"], **{kind: texts}) for kind, texts in rules)
-    access = acl.read(text, "acl").access("u")
-    sees = frozenset(name for name in NAMES if access.may("read", name))
-    with (
-        tempfile.TemporaryDirectory() as name,
-        world(Path(name), text) as everything,
-        world(Path(name), None) as visible,
-    ):
-        # Aliases come last: a registration must not write to another subject than it names.
-        for step in sorted(steps, key=lambda step: step.kind == "alias"):
-            # What a visible schema refers to is part of it: such a world would not be closed.
-            if step.kind == "refer" and step.subject in sees and qualified(step) not in sees:
-                continue
-            happen(everything.registry, step)
-            if step.subject in sees:
-                happen(visible.registry, step)
-        compare(everything, visible, sees)
+@short_and_long(5, 25)
+def test_what_is_seen_is_a_world_of_its_own(examples: int) -> None:
+    @settings(
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(st.lists(STEPS, min_size=1, max_size=14), RULES)
+    def holds(steps: list[Step], rules: list[tuple[str, list[str]]]) -> None:
+        text = ADMIN + "".join(rule(["u"], ["read"], **{kind: texts}) for kind, texts in rules)
+        access = acl.read(text, "acl").access("u")
+        sees = frozenset(name for name in NAMES if access.may("read", name))
+        with (
+            tempfile.TemporaryDirectory() as name,
+            world(Path(name), text) as everything,
+            world(Path(name), None) as visible,
+        ):
+            # Aliases come last: a registration must not write to another subject than it names.
+            for step in sorted(steps, key=lambda step: step.kind == "alias"):
+                # What a visible schema refers to is part of it: such a world would not be closed.
+                if step.kind == "refer" and step.subject in sees and qualified(step) not in sees:
+                    continue
+                happen(everything.registry, step)
+                if step.subject in sees:
+                    # An alias that leads to what is hidden is none.
+                    hidden = step.kind == "alias" and qualified(step) not in sees
+                    happen(visible.registry, replace(step, kind="no alias") if hidden else step)
+            compare(everything, visible, sees)
+
+    holds()
 
 
 def qualified(step: Step) -> str:

@@ -90,6 +90,7 @@ class Feed:
             self.ends[partition] += 1
 
 
+@pytest.mark.slow
 def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost and nothing taken twice: each message counts once, whatever happened between it and the store."""
     monkeypatch.setattr(source, "_LOOK_EVERY", 0.2)

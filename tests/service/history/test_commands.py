@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,14 @@ from service.store import open_store
 from service.store.history import HistoryStore
 from service.tracker.config import Tracked, tracked
 from tests.service.history.support import T0, ddl, resolved, write
-from tests.service.support import environment
+from tests.service.support import ended
+from tests.support.table import check_rows
 
 STEP = 1 << 18
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", *arguments]
-    store = {"BRIDGE_STORE": f"sqlite:///{cwd / 'registry.db'}"}
-    return subprocess.run(command, env=environment(**store), capture_output=True, text=True, timeout=120, check=False)
+    return ended(*arguments, cwd=cwd, BRIDGE_STORE=f"sqlite:///{cwd / 'registry.db'}")
 
 
 def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
@@ -55,14 +53,21 @@ def test_lines_of_ddl_are_never_resolved(tmp_path: Path) -> None:
     assert (done.returncode, "no watermark" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--in", "missing.jsonl"), ("--in", "kafka:"), ("--in", "a", "--in", "b"), ("--in", "a", "--format", "x")],
-)
-def test_wrong_usage(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = run("track", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("ticdc-bridge: can't start: ")
+WRONG_USAGE: list[tuple[str, ...]] = [
+    ("--in", "missing.jsonl"),
+    ("--in", "kafka:"),
+    ("--in", "a", "--in", "b"),
+    ("--in", "a", "--format", "x"),
+]
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    def check(arguments: tuple[str, ...]) -> None:
+        done = run("track", *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith("ticdc-bridge: can't start: ")
+
+    check_rows(WRONG_USAGE, check)
 
 
 def test_a_flag_without_value() -> None:

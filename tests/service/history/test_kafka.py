@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ from service.store import open_store
 from service.store.history import HistoryStore
 from service.testing import running_service
 from tests.service.history.support import T0, ddl, resolved
-from tests.service.support import Client, environment
+from tests.service.support import Client, ended
 from tests.support.kafka import Kafka
 
 STEP = 1 << 18
@@ -87,10 +85,10 @@ def test_alone_until_all_is_resolved(kafka: Kafka, tmp_path: Path) -> None:
         statements = [ddl(T0 + n * STEP, "d", f"t{n}", f"CREATE TABLE `d`.`t{n}` (`a` INT)") for n in range(20)]
         send(kafka, topic, partition, *statements, resolved(T0 + 20 * STEP))
     store = f"sqlite:///{tmp_path / 'registry.db'}"
-    command = [sys.executable, "-m", "service", "track", "--in", f"kafka:{topic}", "--store", store, "--until-resolved"]
-    command += ["--bootstrap-servers", kafka.bootstrap_servers, "--changefeed", "alone"]
+    command = ["track", "--in", f"kafka:{topic}", "--store", store, "--until-resolved", "--changefeed", "alone"]
+    command += ["--bootstrap-servers", kafka.bootstrap_servers]
     for new, copies in ((20, 20), (0, 0)):
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+        done = ended(*command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"new DDL {new}, copies {copies}," in done.stderr.splitlines()[-1]
     opened = open_store(store)
@@ -99,8 +97,7 @@ def test_alone_until_all_is_resolved(kafka: Kafka, tmp_path: Path) -> None:
 
 
 def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "service", "track", "--in", "kafka:t", "--bootstrap-servers", "127.0.0.1:1"]
-    command += ["--store", f"sqlite:///{tmp_path / 'registry.db'}"]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    command = ["track", "--in", "kafka:t", "--bootstrap-servers", "127.0.0.1:1"]
+    done = ended(*command, "--store", f"sqlite:///{tmp_path / 'registry.db'}", cwd=tmp_path)
     assert done.returncode == 2
     assert "Kafka at 127.0.0.1:1" in done.stderr

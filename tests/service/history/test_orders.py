@@ -18,6 +18,7 @@ from service.history.model import Batch, DdlRecord, State
 from service.store import open_store
 from service.store.history import HistoryStore
 from tests.service.history.support import T0, everything, record, scripts
+from tests.service.support import short_and_long
 
 STEP = 1 << 18
 STATEMENTS = [
@@ -80,49 +81,59 @@ def test_the_history_itself() -> None:
     assert TRUTH["d.back"][0][3] == ids[-1][0]  # type: ignore[index]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.randoms(use_true_random=False), st.integers(1, 12))
-def test_any_order_gives_the_same(chance: random.Random, batches: int) -> None:
+@short_and_long(4, 20)
+def test_any_order_gives_the_same(examples: int) -> None:
     """Groups of one commit_ts come in any order, some of them twice; sealed on arrival, so that most are late."""
-    groups = list(GROUPS)
-    chance.shuffle(groups)
-    groups += chance.sample(GROUPS, 4)
-    cuts = sorted(chance.randrange(len(groups) + 1) for _ in range(batches))
-    with empty() as history:
-        for start, end in zip([0, *cuts], [*cuts, len(groups)], strict=True):
-            records = [replace(r, unsealed_source=True) for group in groups[start:end] for r in group]
-            history.track("c", Batch(records=records))
-        assert everything(history, "c") == TRUTH
-        assert all(one.copies in (1, 2) for one in history.ddl("c"))
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False), st.integers(1, 12))
+    def holds(chance: random.Random, batches: int) -> None:
+        groups = list(GROUPS)
+        chance.shuffle(groups)
+        groups += chance.sample(GROUPS, 4)
+        cuts = sorted(chance.randrange(len(groups) + 1) for _ in range(batches))
+        with empty() as history:
+            for start, end in zip([0, *cuts], [*cuts, len(groups)], strict=True):
+                records = [replace(r, unsealed_source=True) for group in groups[start:end] for r in group]
+                history.track("c", Batch(records=records))
+            assert everything(history, "c") == TRUTH
+            assert all(one.copies in (1, 2) for one in history.ddl("c"))
+
+    holds()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_partitions_in_any_interleaving(data: st.DataObject) -> None:
+@short_and_long(3, 12)
+def test_partitions_in_any_interleaving(examples: int) -> None:
     """Each partition brings all events in order, with watermarks in between; the partitions take turns as they like."""
-    streams: list[list[DdlRecord | int]] = []
-    for partition in range(3):
-        stream: list[DdlRecord | int] = []
-        for group in GROUPS:
-            stream += [replace(r, partition=partition) for r in group]
-            if data.draw(st.booleans()):
-                stream.append(group[0].commit_ts)
-        streams.append([*stream, T0 << 1])
-    with empty() as history:
-        while any(streams):
-            partition = data.draw(st.sampled_from([p for p in range(3) if streams[p]]))
-            take = data.draw(st.integers(1, 9))
-            part, streams[partition] = streams[partition][:take], streams[partition][take:]
-            batch = Batch(partitions={("t", p) for p in range(3)})
-            batch.records = [one for one in part if isinstance(one, DdlRecord)]
-            marks = [one for one in part if isinstance(one, int)]
-            if marks:
-                batch.watermarks[("t", partition)] = marks[-1]
-            taken = history.track("c", batch)
-            assert taken.late == 0
-            assert all(one.commit_ts <= taken.sealed_ts for one in history.ddl("c") if one.state != "pending")
-        assert everything(history, "c") == TRUTH
-        assert {one.copies for one in history.ddl("c")} == {3}
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        streams: list[list[DdlRecord | int]] = []
+        for partition in range(3):
+            stream: list[DdlRecord | int] = []
+            for group in GROUPS:
+                stream += [replace(r, partition=partition) for r in group]
+                if data.draw(st.booleans()):
+                    stream.append(group[0].commit_ts)
+            streams.append([*stream, T0 << 1])
+        with empty() as history:
+            while any(streams):
+                partition = data.draw(st.sampled_from([p for p in range(3) if streams[p]]))
+                take = data.draw(st.integers(1, 9))
+                part, streams[partition] = streams[partition][:take], streams[partition][take:]
+                batch = Batch(partitions={("t", p) for p in range(3)})
+                batch.records = [one for one in part if isinstance(one, DdlRecord)]
+                marks = [one for one in part if isinstance(one, int)]
+                if marks:
+                    batch.watermarks[("t", partition)] = marks[-1]
+                taken = history.track("c", batch)
+                assert taken.late == 0
+                assert all(one.commit_ts <= taken.sealed_ts for one in history.ddl("c") if one.state != "pending")
+            assert everything(history, "c") == TRUTH
+            assert {one.copies for one in history.ddl("c")} == {3}
+
+    holds()
 
 
 def test_everything_made_anew_is_the_same() -> None:
@@ -135,7 +146,9 @@ def test_everything_made_anew_is_the_same() -> None:
         assert everything(history, "c") == TRUTH
 
 
-@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+@pytest.mark.parametrize(
+    "share", [pytest.param(0.25, marks=pytest.mark.slow), 0.5, pytest.param(0.75, marks=pytest.mark.slow)]
+)
 def test_from_a_snapshot_on_the_tail_is_the_same(share: float) -> None:
     """Started in the middle with what SHOW CREATE TABLE says of every table, later versions are those of the whole."""
     name, lines = max(scripts("own").items(), key=lambda item: len(item[1]))

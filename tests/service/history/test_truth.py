@@ -10,6 +10,7 @@ import pytest
 
 from service.history.model import State
 from service.history.replay import table_form
+from service.store import SqlStore
 from service.store.history import HistoryStore
 from service.tracker.config import Tracked
 from service.tracker.running import tracker_of
@@ -32,12 +33,15 @@ def messages(lines: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_versions_are_tidbs(histories: HistoryStore, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name if name == "own" else pytest.param(name, marks=pytest.mark.slow) for name in FILES]
+)
+def test_versions_are_tidbs(store: SqlStore, tmp_path: Path, name: str) -> None:
+    histories = HistoryStore(store)
     checked = 0
     for number, (script, lines) in enumerate(list(scripts(name).items())[:: SHARE[name]]):
         file = write(tmp_path / f"{number}.jsonl", messages(lines))
-        tracker = tracker_of(Tracked(script, (), file), histories, histories._store, most=1000)
+        tracker = tracker_of(Tracked(script, (), file), histories, store, most=1000)
         tracker.run()
         progress = tracker.progress
         events = sum(len(one["wire"]) for one in lines)

@@ -1,0 +1,75 @@
+"""`python -m tests.support.changed` prints the test files and folders of what differs from main: `make test-changed`.
+
+Differing is what commits since the merge base with main (here or at origin) have changed, and what is not committed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from tests.support.golden import ROOT
+
+ALL = ("tests",)
+# What starts with the first is tested by the second; the first that fits counts. All packages stand on schemas.
+TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("schemas/", ALL),
+    ("service/", ("tests/service", "tests/ui", "tests/survival", "tests/deployment", "tests/docs", "tests/e2e")),
+    ("spark_jobs/", ("tests/spark_jobs", "tests/e2e", "tests/survival", "tests/docs", "tests/schemas/test_matrix.py")),
+    ("benchmarks/", ("tests/benchmarks", "tests/spark_jobs/test_cell_batches.py")),
+    ("docs/", ("tests/docs", "tests/schemas/test_made_pages.py", "tests/schemas/test_formats_page.py")),
+    ("README.md", ("tests/docs",)),
+    ("CHANGELOG.md", ("tests/docs",)),
+    ("examples/", ("tests/deployment", "tests/docs")),
+    ("compose.yaml", ("tests/deployment",)),
+    ("Dockerfile", ("tests/deployment",)),
+    ("scripts/", ("tests/test_setup.py",)),
+    ("Makefile", ("tests/test_setup.py", "tests/docs")),
+    ("requirements/", ALL),
+    ("pyproject.toml", ALL),
+    (".ci/", ()),
+    (".gitignore", ()),
+    (".dockerignore", ("tests/deployment",)),
+)
+
+
+def to_run(changed: Iterable[str]) -> list[str]:
+    """The files and folders to run, none within another. In: paths from the root of the repository."""
+    found = {one for path in changed for one in _tests_of(path)}
+    return sorted(one for one in found if not any(str(folder) in found for folder in PurePosixPath(one).parents))
+
+
+def _tests_of(path: str) -> tuple[str, ...]:
+    if path.startswith("tests/"):
+        own = PurePosixPath(path)
+        if own.name.startswith("test_") and own.suffix == ".py":
+            return (path,) if (ROOT / path).exists() else ()
+        folder = own.parts[1] if len(own.parts) > 2 else ""
+        return (f"tests/{folder}",) if folder in _FOLDERS else () if own.suffix in (".md", ".tsv") else ALL
+    return next((tests for start, tests in TESTS if path.startswith(start)), ALL)
+
+
+# Folders of tests/ whose other files serve no tests but their own.
+_FOLDERS = ("benchmarks", "deployment", "docs", "e2e", "survival", "ui")
+
+
+def changed_files() -> set[str]:
+    """Paths that differ from main, that are gone included."""
+    base = _git("merge-base", "HEAD", _main()).strip()
+    return set((_git("diff", "--name-only", base) + _git("ls-files", "--others", "--exclude-standard")).splitlines())
+
+
+def _main() -> str:
+    for name in ("origin/main", "main"):
+        if subprocess.run(["git", "rev-parse", "-q", "--verify", name], cwd=ROOT, capture_output=True).returncode == 0:
+            return name
+    raise SystemExit("error: there is no branch main, here or at origin: fetch it, or name the tests with ARGS")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    print(" ".join(to_run(changed_files())))

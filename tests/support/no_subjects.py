@@ -1,0 +1,22 @@
+"""A registry of nothing, for dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.history.dry_run.ports import Registered, Rehearsal
+
+
+class NoSubjects:
+    """A registry in which nothing is registered."""
+
+    url = ""
+
+    def rehearse(self, subject: str, schema: str, pending: Sequence[str] = ()) -> Rehearsal:
+        return Rehearsal("BACKWARD")
+
+    def newest(self, subject: str) -> Registered | None:
+        return None
+
+    def containing(self, part: str) -> list[str]:
+        return []

@@ -1,0 +1,100 @@
+"""In what order the test files run, by their known costs (`tests/costs.tsv`), and which slow ones fit into today.
+
+Workers take file by file (`--dist loadfile --no-loadscope-reorder`): the longest first, so that no worker is left with
+a long file at the end. With `--slow-until TIME` only slow tests run, as many as there is time for: their files are cut
+in seven parts of about equal cost, and each day begins with another one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Mapping
+from datetime import date
+
+import pytest
+
+from tests.support.costs import Part, read_costs
+
+DAYS = 7
+_UNKNOWN = 60.0  # s, of slow files without a known cost
+_ENOUGH = 2  # times the known cost: the machine may be slower
+_END_SECONDS = 20  # that a run needs to end
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sorts the tests by their file's cost; a file without a known one is in the middle."""
+    known = read_costs()
+    costs: dict[str, float] = {}
+    for part in {Part.of(item) for item in items}:
+        if part in known:
+            costs[part.file] = costs.get(part.file, 0.0) + known[part].wall
+    middle = statistics.median(costs.values()) if costs else 0.0
+    items.sort(key=lambda item: (-costs.get(item.location[0], middle), item.location[0]))
+
+
+def rotated(costs: Mapping[str, float], day: int) -> list[str]:
+    """All files, today's part first. The parts are by name and cost; within one the longest is first."""
+    total, so_far = sum(costs.values()), 0.0
+    parts: list[list[str]] = [[] for _ in range(DAYS)]
+    for file in sorted(costs):
+        middle = so_far + costs[file] / 2
+        parts[min(DAYS - 1, int(DAYS * middle / total))].append(file)
+        so_far += costs[file]
+    turned = [*parts[day % DAYS :], *parts[: day % DAYS]]
+    return [file for part in turned for file in sorted(part, key=lambda file: (-costs[file], file))]
+
+
+class SlowUntil:
+    """Plugin: only slow tests, today's first, none of a file that would not be done by `end` (seconds since 1970).
+
+    What still runs at `end` is ended. That time is up is no failure; a failed test is one.
+    """
+
+    def __init__(self, end: float, worker: bool) -> None:
+        self._end, self._worker = end, worker
+        self._costs: dict[str, float] = {}
+        self._begun: dict[str, bool] = {}
+        self._time_is_up = False
+        self._timer = threading.Timer(max(0.0, end - time.time() - _END_SECONDS), self.stop)
+        self._timer.daemon = True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        quick = [item for item in items if not Part.of(item).slow]
+        config.hook.pytest_deselected(items=quick)
+        known = {part.file: cost.wall for part, cost in read_costs().items() if part.slow}
+        slow = [item for item in items if Part.of(item).slow]
+        self._costs = {item.location[0]: known.get(item.location[0], _UNKNOWN) + 0.1 for item in slow}
+        place = {file: n for n, file in enumerate(rotated(self._costs, date.today().toordinal()))}
+        items[:] = sorted(slow, key=lambda item: place[item.location[0]])
+
+    def pytest_sessionstart(self) -> None:
+        if not self._worker:
+            self._timer.start()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        file = item.location[0]
+        if file not in self._begun:
+            self._begun[file] = self._end - time.time() > _ENOUGH * self._costs[file]
+        if not self._begun[file]:
+            pytest.skip("no time is left today")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._timer.cancel()
+        ended = self._time_is_up and not session.testsfailed
+        if ended or session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._time_is_up:
+            terminalreporter.section("time is up: the tests that still ran were ended")
+
+    def stop(self) -> None:
+        self._time_is_up = True
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,129 @@
+"""What runs, and when: the order of files, slow tests for a time, the tests of a change, the table of features."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from tests.support import costs
+from tests.support.changed import TESTS, to_run
+from tests.support.costs import Cost, Part
+from tests.support.features import PAGE, features, has_quick_test
+from tests.support.golden import ROOT
+from tests.support.order import DAYS, rotated
+from tests.support.table import check_rows
+
+_SLOW_RUN = """
+import sys, time, pytest
+from tests.support.order import SlowUntil
+plugin = SlowUntil(time.time() + float(sys.argv[2]), worker=False)
+folder = sys.argv[1]
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-c", folder + "/pytest.ini", folder], plugins=[plugin]))
+"""
+_FILE = """
+import pytest
+def test_quick():
+    raise AssertionError("is not slow")
+@pytest.mark.slow
+def test_first():
+    {}
+@pytest.mark.slow
+def test_second(pytestconfig):
+    next(p for p in pytestconfig.pluginmanager.get_plugins() if type(p).__name__ == "SlowUntil").stop()
+@pytest.mark.slow
+def test_third():
+    pass
+"""
+_TEXTS = (
+    ("def test_a() -> None: ...", True),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("pytestmark = pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("class TestA:\n    @pytest.mark.slow\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\nclass TestA:\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...\ndef test_b() -> None: ...", True),
+)
+
+
+def test_each_day_begins_with_another_part_and_runs_all() -> None:
+    known = {f"tests/test_{n}.py": float(1 + n % 5) for n in range(40)}
+    days = [rotated(known, day) for day in range(DAYS)]
+    assert all(sorted(day) == sorted(known) for day in days)
+    first = [next(n for n, file in enumerate(days[day]) if file == days[(day + 1) % DAYS][0]) for day in range(DAYS)]
+    part = [day[:n] for day, n in zip(days, first, strict=True)]
+    assert sorted(file for files in part for file in files) == sorted(known)
+    weights = [sum(known[file] for file in files) for files in part]
+    assert max(weights) - min(weights) <= 2 * max(known.values())
+    assert rotated({}, 3) == []
+    assert rotated({"a": 1.0}, 3) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds", "code", "shown"),
+    [
+        ("pass", 3600, 0, "time is up"),
+        ("raise AssertionError('failed')", 3600, 2, "time is up"),
+        ("raise AssertionError('failed')", 60, 0, "no time is left today"),
+    ],
+    ids=["time is up", "a test failed before", "no time for the file"],
+)
+def test_slow_tests_for_a_time(tmp_path: Path, body: str, seconds: int, code: int, shown: str) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -rs\nmarkers = slow\n")
+    (tmp_path / "test_it.py").write_text(_FILE.format(body))
+    command = [sys.executable, "-c", _SLOW_RUN, str(tmp_path), str(seconds)]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout
+    assert shown in done.stdout
+    assert "is not slow" not in done.stdout
+
+
+def test_costs_there_and_back(tmp_path: Path) -> None:
+    table = tmp_path / "costs.tsv"
+    here, gone = "tests/test_order.py", "tests/test_of_old.py"
+    first = {Part(here, False): Cost(1.5, 1.0, 3), Part(here, True): Cost(9.0, 8.0, 1), Part(gone, False): Cost()}
+    costs.write_costs(first, table)
+    assert costs.read_costs(table) == first
+    costs.write_costs({Part("tests/test_setup.py", False): Cost(2.0, 2.0, 2)}, table)
+    assert [part.file for part in costs.read_costs(table)] == [here, here, "tests/test_setup.py"]
+
+
+def test_the_tests_of_a_change() -> None:
+    assert to_run(["schemas/table.py", "service/app.py"]) == ["tests"]
+    assert to_run(["spark_jobs/cli.py", "tests/e2e/test_kills.py", "tests/test_order.py"]) == [
+        *("tests/docs", "tests/e2e", "tests/schemas/test_matrix.py", "tests/spark_jobs", "tests/survival"),
+        "tests/test_order.py",
+    ]
+    assert to_run(["tests/ui/conftest.py", "tests/README.md", "tests/ui/test_gone.py"]) == ["tests/ui"]
+    assert to_run(["tests/support/kafka.py"]) == to_run(["a_new_package/a.py"]) == ["tests"]
+    assert [one for _, tests in TESTS for one in tests if not (ROOT / one).exists()] == []
+    assert [start for start, _ in TESTS if not (ROOT / start).exists()] == []
+
+
+def test_each_test_file_belongs_to_a_feature() -> None:
+    found = {glob: set(ROOT.glob(glob)) for globs in features(PAGE.read_text()).values() for glob in globs}
+    assert [glob for glob, files in found.items() if not files] == []
+    assert set((ROOT / "tests").rglob("test_*.py")) - set().union(*found.values()) == set()
+
+
+def test_each_feature_has_a_test_that_is_not_slow() -> None:
+    rows = features(PAGE.read_text())
+    assert [
+        feature for feature, globs in rows.items() if not any(has_quick_test(f) for g in globs for f in ROOT.glob(g))
+    ] == []
+
+
+def test_what_is_slow(tmp_path: Path) -> None:
+    file = tmp_path / "test_it.py"
+
+    def check(row: tuple[str, bool]) -> None:
+        file.write_text(row[0])
+        assert has_quick_test(file) is row[1]
+
+    check_rows(_TEXTS, check, name=itemgetter(0))
