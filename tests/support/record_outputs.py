@@ -101,7 +101,7 @@ def kafka_table(case: OutputCase) -> pa.Table:
             "partition": m.partition,
             "offset": m.offset,
             "timestamp": None if m.timestamp is None else m.timestamp * 1000,
-        }  # fmt: skip
+        }
         for m in case.messages
     ]
     return pa.Table.from_pylist(rows, schema=KAFKA)
