@@ -242,7 +242,8 @@ def main(arguments: list[str] | None = None) -> int:
         for line in lines[:50]:
             print(f"  {line}", file=sys.stderr)
         recorded[name] = now
-    if not asked.check:
+        if asked.check:
+            continue
         rows = [f"{name}\t{case}\t{path}\t{value}\n" for name in known if name in recorded
                 for (case, path), value in sorted(recorded[name].items())]  # fmt: skip
         FILE.write_text("".join(rows), encoding="utf-8")
