@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,11 +28,17 @@ _ZONE = "Asia/Shanghai"
 _OPTIONS = {"enable_tidb_extension": True}
 _LISTENING = re.compile(r"listening on (http://\S+)")
 _SHOWN_PER_KIND = 1
+# For a JVM that lives for seconds: the compiler for long runs would take more of them than it gives back.
+_SPARK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 def run(folder: Path) -> int:
     """Runs the demo and leaves its files in `folder`; 0 when nothing failed."""
     began = time.monotonic()
+    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # to compile kernels takes half a minute, 273 messages a moment
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -102,7 +109,7 @@ def _pipeline(messages: Path, url: str, folder: Path, began: float) -> int:
     from spark_jobs.session import spark_session
 
     _say("starting Spark")
-    spark = spark_session("ticdc-bridge demo", master="local[2]")
+    spark = spark_session("ticdc-bridge demo", master="local[2]", config=_SPARK)
     try:
         incoming = read_files(spark, str(messages))
         changes = decode(incoming, format="avro", registry=url, time_zone=_ZONE)
