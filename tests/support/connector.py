@@ -51,16 +51,19 @@ def avro_messages(name: str) -> list[Message]:
     return out
 
 
+def schema_rows(name: str) -> tuple[dict[str, Any], ...]:
+    """What the connector's converters registered: rows of subject, id, schema, by."""
+    return _lines(f"{name}.avro_schemas")
+
+
 def avro_schemas(name: str) -> FileSchemas:
     """The schemas that the connector's converters registered."""
-    return FileSchemas(
-        [Registered(line["subject"], 1, line["id"], line["schema"]) for line in _lines(f"{name}.avro_schemas")]
-    )
+    return FileSchemas([Registered(row["subject"], 1, row["id"], row["schema"]) for row in schema_rows(name)])
 
 
 def schema_texts(name: str) -> list[tuple[str, str]]:
     """(schema text, whose converter registered it)."""
-    return [(line["schema"], line["by"]) for line in _lines(f"{name}.avro_schemas")]
+    return [(line["schema"], line["by"]) for line in schema_rows(name)]
 
 
 def documents(name: str) -> list[str]:

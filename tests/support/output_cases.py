@@ -1,0 +1,83 @@
+"""The messages whose outputs are recorded: golden cases, a real connector's, and the corpus of damaged ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from schemas.event import Message
+from schemas.options import Options
+from spark_jobs.codec import Side
+from spark_jobs.lookup import FileSchemas
+from spark_jobs.messages import message_line
+from tests import fuzzing
+from tests.support import connector
+from tests.support.golden import FORMATS, Golden, cases
+
+READ = (*FORMATS, "simple", "canal-json", "debezium-mysql")
+WRITTEN = ("avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow")
+
+
+@dataclass(frozen=True)
+class OutputCase:
+    """Messages of one format, and the reading side with and without table definitions.
+
+    schema_lines: what `--schemas` reads; ddl_file: what `--ddl` reads, None where there are no definitions.
+    """
+
+    name: str
+    side: Side
+    messages: tuple[Message, ...]
+    defined: Side
+    schema_lines: str
+    ddl_file: Path | None
+
+    @property
+    def format(self) -> str:
+        return self.side.format
+
+    def write_messages(self, path: Path) -> Path:
+        """The messages as a message file."""
+        path.write_text("".join(json.dumps(message_line(m)) + "\n" for m in self.messages), encoding="utf-8")
+        return path
+
+
+def output_cases(format_: str) -> list[OutputCase]:
+    """All cases of a format: offsets count from 0 in each."""
+    if format_ == "debezium-mysql":
+        return list(_connector_cases())
+    found = [_golden_case(golden) for golden in cases(format_)]
+    corpus = fuzzing.CORPUS / f"{format_}.jsonl"
+    if corpus.exists():
+        damaged: dict[Golden, list[Message]] = {}
+        for golden, message, _ in fuzzing.read(corpus):
+            damaged.setdefault(golden, []).append(message)
+        found += [_golden_case(golden, f"corpus {golden}", messages) for golden, messages in damaged.items()]
+    return found
+
+
+def _golden_case(golden: Golden, name: str = "", messages: list[Message] | None = None) -> OutputCase:
+    numbered = tuple(replace(m, offset=n) for n, m in enumerate(messages or golden.messages()))
+    plain, defined = (
+        replace(side, options=replace(side.options, on_lossy="flag")) for side in (golden.side(), golden.side(ddl=True))
+    )
+    schema_lines = golden.meta_file.read_text(encoding="utf-8")
+    return OutputCase(name or str(golden), plain, numbered, defined, schema_lines, golden.meta_file)
+
+
+def _connector_cases() -> Iterator[OutputCase]:
+    options = Options.of({"on_lossy": "flag"})
+    for name in connector.settings():
+        side = Side("debezium-mysql", FileSchemas([]), options)
+        yield OutputCase(f"debezium-mysql/{name}", side, tuple(connector.json_messages(name)), side, "", None)
+    for name in connector.settings(".avro_confluent"):
+        schemas = connector.avro_schemas(name)
+        side = Side("debezium-mysql", schemas, options)
+        lines = "".join(
+            json.dumps({"subject": row["subject"], "version": 1, "id": row["id"], "schema": row["schema"]}) + "\n"
+            for row in connector.schema_rows(name)
+        )
+        messages = tuple(connector.avro_messages(name))
+        yield OutputCase(f"debezium-mysql/{name} in Avro", side, messages, side, lines, None)

@@ -1,0 +1,85 @@
+"""What the program says of itself, as digests: help, the API's description, who may do what, texts of errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from fastapi.routing import APIRoute
+from typer.testing import CliRunner
+
+from schemas.errors import ERRORS
+from service.access.acl import OF_SERVER
+from service.app import create_app, served_around
+from service.cli import app as service_commands
+from service.settings import Settings
+from spark_jobs.cli import COMMANDS, parser
+from tests.service.access.support import ADMIN, InProcess, bearer, files, rule
+from tests.support.record_outputs import Row, digest
+
+_RIGHTS = ("read", "write", "delete", "config", "history", "metrics", "admin")
+
+
+def _help() -> Iterator[Row]:
+    with mock.patch.dict(os.environ, {"COLUMNS": "100", "TERM": "dumb"}):
+        yield "help", "spark_jobs", digest(parser().format_help())
+        commands = next(a for a in parser()._actions if a.dest == "command").choices
+        assert isinstance(commands, dict)
+        for name in COMMANDS:
+            yield "help", f"spark_jobs {name}", digest(commands[name].format_help())
+        runner = CliRunner()
+        names = [c.name or (c.callback.__name__ if c.callback else "") for c in service_commands.registered_commands]
+        for name in ["", *(n.replace("_", "-").rstrip("-") for n in names), "history"]:
+            result = runner.invoke(service_commands, [*filter(None, [name]), "--help"], prog_name="python -m service")
+            assert result.exit_code == 0, name
+            yield "help", f"service {name}".rstrip(), digest(result.output)
+
+
+def _rights() -> Iterator[Row]:
+    """Route × right → status and error code, of a request without a body."""
+    users = {"known": "u", **dict.fromkeys(_RIGHTS, "u")}
+    for right, user in users.items():
+        where = {} if right in OF_SERVER else {"prefixes": [""]}
+        acl = ADMIN + (rule([user], [right], **where) if right != "known" else "")
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Settings(store=f"sqlite:///{folder}/registry.db", **files(Path(folder), acl))
+            app = create_app(settings)
+            client = InProcess(served_around(app, settings))
+            for route in (r for r in app.routes if isinstance(r, APIRoute)):
+                path = route.path.replace("{", "").replace("}", "")
+                for method in sorted(route.methods or ()):
+                    reply = client.send(method, path, None, bearer(user))
+                    yield "rights", f"{method} {route.path} as {right}", _status(reply.status, reply.body)
+                    if right == "known":
+                        nobody = client.send(method, path)
+                        yield "rights", f"{method} {route.path} as nobody", _status(nobody.status, nobody.body)
+            client.close()
+
+
+def _status(status: int, body: bytes) -> str:
+    try:
+        return f"{status} {json.loads(body).get('error_code', '')}".strip()
+    except (ValueError, AttributeError):
+        return str(status)
+
+
+def record_program() -> Iterator[Row]:
+    """Help of every command, /openapi.json, route × right → status, every text of schemas/errors.py."""
+    yield from _help()
+    with tempfile.TemporaryDirectory() as folder:
+        described = create_app(Settings(store=f"sqlite:///{folder}/registry.db")).openapi()
+    for path, methods in described["paths"].items():
+        for method, description in methods.items():
+            yield "openapi", f"{method} {path}", digest(json.dumps(description, sort_keys=True))
+    yield (
+        "openapi",
+        "the rest",
+        digest(json.dumps({k: v for k, v in described.items() if k != "paths"}, sort_keys=True)),
+    )
+    yield from _rights()
+    for row in ERRORS.values():
+        yield "errors", row.code, digest(row.http, row.error_code, row.template)
