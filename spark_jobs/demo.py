@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,23 @@ from schemas.errors import SetupError
 from schemas.ports import SchemaId
 from spark_jobs.lookup import FileSchemas, HttpSchemas
 from spark_jobs.messages import LineWriter
+from spark_jobs.progress import step
 from spark_jobs.summary import Summary
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _ZONE = "Asia/Shanghai"
 _OPTIONS = {"enable_tidb_extension": True}
 _LISTENING = re.compile(r"listening on (http://\S+)")
 _SHOWN_PER_KIND = 1
-# For a JVM that lives for seconds: the compiler for long runs would take more of them than it gives back.
+# For a JVM that lives for seconds: the compiler for long runs would take more of them than it gives back, and so would
+# expressions that are compiled.
 _SPARK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
@@ -43,10 +48,35 @@ def run(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError("USAGE", details=f"--dir {folder}: {error.strerror or error}") from error
-    with _sample("shop.schemas.jsonl") as schemas, _sample("shop.messages.jsonl") as messages, _service(folder) as url:
-        _say(f"registry on {url}, store {folder / 'registry.db'}")
-        _register(schemas, url)
-        return _pipeline(messages, url, folder, began)
+    with _sample("shop.schemas.jsonl") as schemas, _sample("shop.messages.jsonl") as messages, _spark() as starting:
+        with ExitStack() as ending:
+            with step("demo", "starting the registry"):
+                url = ending.enter_context(_service(folder))
+            _say(f"registry on {url}, store {folder / 'registry.db'}")
+            _register(schemas, url)
+            with step("demo", "starting Spark"):
+                spark = starting.result()
+            code = _pipeline(spark, messages, url, folder)
+        _say(f"done in {time.monotonic() - began:.1f} s")
+        return code
+
+
+@contextmanager
+def _spark() -> Iterator[Future[SparkSession]]:
+    """A session that starts while something else is done; stopped at the end."""
+
+    def start() -> SparkSession:
+        from spark_jobs.session import spark_session
+
+        return spark_session("ticdc-bridge demo", master="local[2]", config=_SPARK)
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(start)
+        try:
+            yield starting
+        finally:
+            if starting.exception() is None:
+                starting.result().stop()
 
 
 @contextmanager
@@ -103,30 +133,25 @@ def _register(path: Path, url: str) -> None:
     _say(f"registered {len(ids)} schemas of TiCDC, ids {', '.join(map(str, ids))}")
 
 
-def _pipeline(messages: Path, url: str, folder: Path, began: float) -> int:
+def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> int:
     from spark_jobs.api import decode, transcode
     from spark_jobs.frames import read_files
-    from spark_jobs.session import spark_session
 
-    _say("starting Spark")
-    spark = spark_session("ticdc-bridge demo", master="local[2]", config=_SPARK)
-    try:
+    with step("demo", "decoding TiCDC's Avro messages in Spark"):
         incoming = read_files(spark, str(messages))
         changes = decode(incoming, format="avro", registry=url, time_zone=_ZONE)
         summary, shown = _read(changes)
-        _table(shown)
+    _table(shown)
+    with step("demo", "transcoding them to Debezium"):
         out = transcode(
             incoming, from_format="avro", to_format="debezium", registry=url, time_zone=_ZONE, options=_OPTIONS
         )
         target = folder / "debezium.jsonl"
         _write(out, target, summary)
-    finally:
-        spark.stop()
     print()
     for line in summary.lines():
         print(line)
     print(f"Debezium messages: {target}")
-    _say(f"done in {time.monotonic() - began:.1f} s")
     return summary.exit_code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from spark_jobs.summary import Summary
@@ -29,6 +30,24 @@ def tracked(items: Iterable[T], what: str, total: int | None = None) -> Iterator
         if count % 1000 == 0 and time.monotonic() - told > _EVERY:
             told = time.monotonic()
             print(f"{what}: {count} messages, {count / (told - began):,.0f}/s", file=sys.stderr)
+
+
+@contextmanager
+def step(command: str, text: str) -> Iterator[None]:
+    """What is being done meanwhile: on a terminal with a spinner and its time, elsewhere a line when it begins."""
+    began = time.monotonic()
+    if not sys.stderr.isatty():
+        print(f"{command}: {text}", file=sys.stderr, flush=True)
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn(f"{command}: {text}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+    print(f"{command}: {text} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
 
 
 def tell_summary(command: str, summary: Summary) -> None:

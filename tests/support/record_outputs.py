@@ -42,10 +42,11 @@ FILE = ROOT / "tests" / "outputs.tsv"
 Row = tuple[str, str, str]
 """(case, path, digest)"""
 
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 KAFKA = pa.schema(
     [
         ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+        ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("headers", _HEADERS),
     ]  # type: ignore[arg-type]
 )  # fmt: skip
 # What transcoding gives, as Spark's workers must yield it; Spark's own text of it would need a session.
@@ -53,7 +54,7 @@ _MESSAGES = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("headers", _HEADERS),
         ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])), ("skipped", pa.string()),
     ]  # type: ignore[arg-type]
 )  # fmt: skip
@@ -101,6 +102,7 @@ def kafka_table(case: OutputCase) -> pa.Table:
             "partition": m.partition,
             "offset": m.offset,
             "timestamp": None if m.timestamp is None else m.timestamp * 1000,
+            "headers": [{"key": key, "value": value} for key, value in m.headers],
         }
         for m in case.messages
     ]
