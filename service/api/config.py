@@ -21,26 +21,26 @@ SubjectChanges = Annotated[dict[str, Any], Depends(body_of("updateSubjectLevelCo
 
 @router.get("")
 @router.get("/{subject}")
-def get(call: Called) -> Response:
+def get_config(call: Called) -> Response:
     found = config.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))
     return call.answer(shapes.config(found))
 
 
 @router.put("")
-def put_server(call: Called, changes: ServerChanges) -> Response:
-    return put(call, changes)
+def put_server_config(call: Called, changes: ServerChanges) -> Response:
+    return put_config(call, changes)
 
 
 @router.put("/{subject}")
-def put_subject(call: Called, changes: SubjectChanges) -> Response:
-    return put(call, changes)
+def put_subject_config(call: Called, changes: SubjectChanges) -> Response:
+    return put_config(call, changes)
 
 
-def put(call: Call, changes: dict[str, Any]) -> Response:
+def put_config(call: Call, changes: dict[str, Any]) -> Response:
     return call.answer(shapes.config(config.update(call.registry, call.scope, changes), as_request=True))
 
 
 @router.delete("")
 @router.delete("/{subject}")
-def delete(call: Called) -> Response:
+def delete_config(call: Called) -> Response:
     return call.answer(shapes.config(config.delete(call.registry, call.scope)))

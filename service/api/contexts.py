@@ -23,6 +23,6 @@ async def root_of_context(call: Called) -> Response:
 
 
 @router.delete("/{context}")
-def delete(call: Called) -> Response:
+def delete_context(call: Called) -> Response:
     contexts.delete(call.registry, call.segment("context"))
     return Response(status_code=204)

@@ -21,21 +21,21 @@ SubjectMode = Annotated[dict[str, Any], Depends(body_of("updateMode", _ENTITY, M
 
 @router.get("")
 @router.get("/{subject}")
-def get(call: Called) -> Response:
+def get_mode(call: Called) -> Response:
     return call.answer({"mode": mode.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))})
 
 
 @router.put("")
-def put_server(call: Called, body: ServerMode) -> Response:
-    return put(call, body)
+def put_server_mode(call: Called, body: ServerMode) -> Response:
+    return put_mode(call, body)
 
 
 @router.put("/{subject}")
-def put_subject(call: Called, body: SubjectMode) -> Response:
-    return put(call, body)
+def put_subject_mode(call: Called, body: SubjectMode) -> Response:
+    return put_mode(call, body)
 
 
-def put(call: Call, body: dict[str, Any]) -> Response:
+def put_mode(call: Call, body: dict[str, Any]) -> Response:
     """The answer repeats the request as it was sent; `null` removes a mode."""
     if "mode" not in body:
         raise RegistryError("INVALID_MODE")
@@ -45,5 +45,5 @@ def put(call: Call, body: dict[str, Any]) -> Response:
 
 @router.delete("")
 @router.delete("/{subject}")
-def delete(call: Called) -> Response:
+def delete_mode(call: Called) -> Response:
     return call.answer({"mode": mode.delete(call.registry, call.scope, recursive=call.flag("recursive"))})
