@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 _MANY = 5  # files with Spark, from which on it is worth it to warm up together
 RUN = pytest.StashKey[Run]()
-_QUICK = {
+QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -48,7 +48,7 @@ _QUICK = {
 
 
 # To compile an expression takes longer than to interpret it for a few rows. Runs of all tests compile, as jobs do.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -143,8 +143,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     from spark_jobs.lake import delta_config
     from spark_jobs.session import spark_session
 
-    expressions = _INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
-    session = spark_session("tests", master="local[2]", config={**_QUICK, **expressions, **delta_config()})
+    expressions = INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
+    session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **delta_config()})
     yield session
     session.stop()
 

@@ -37,12 +37,12 @@ _CHOSEN = {
 
 
 def session() -> SparkSession:
-    """A session as the tests' one, for the command."""
+    """A session as that of quick tests, for the command: what expressions give is the same, compiled or interpreted."""
     from spark_jobs.lake import delta_config
     from spark_jobs.session import spark_session
-    from tests.conftest import _QUICK
+    from tests.conftest import INTERPRETED, QUICK
 
-    return spark_session("recorder", master="local[2]", config={**_QUICK, **delta_config()})
+    return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **delta_config()})
 
 
 def _chosen(format_: str) -> OutputCase:
