@@ -23,7 +23,7 @@ from tests.service.history.support import T0, framed
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import delta_rows, letters, lines, received, run_while, send
+from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def test_versions_registered_while_the_stream_runs(sink: str, kafka: Kafka, spar
     ]
 
     def written() -> int:
-        return len(delta(spark) if sink == "delta" else received(kafka, target))
+        return delta_count("orders") if sink == "delta" else len(received(kafka, target))
 
     def grow() -> None:
         for count, (columns, row) in enumerate(steps, 1):

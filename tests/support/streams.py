@@ -56,6 +56,14 @@ def delta_rows(spark: SparkSession, folder: str | Path) -> list[Row]:
     return list(_read(spark, path, log)) if log else []
 
 
+def delta_count(folder: str | Path) -> int:
+    """How many rows a Delta table has, 0 where it is not there yet: for those who wait, without Spark."""
+    from deltalake import DeltaTable
+
+    there = DeltaTable.is_deltatable(str(folder))
+    return int(DeltaTable(folder).to_pyarrow_dataset().count_rows()) if there else 0
+
+
 @lru_cache(maxsize=4)
 def _read(spark: SparkSession, path: Path, _log: tuple[str, ...]) -> list[Row]:
     return spark.read.format("delta").load(str(path)).collect()
