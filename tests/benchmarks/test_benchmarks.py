@@ -130,6 +130,7 @@ def test_craft_rival_and_kernels_give_the_same() -> None:
     assert [f.name for f in figures if f.target] == ["craft.decode.cpu-vs-python", "craft.encode.cpu-vs-python"]
 
 
+@pytest.mark.slow  # as Craft's, of more formats
 def test_json_rival_and_kernels_give_the_same() -> None:
     figures = list(json_formats.run(Run(True, 200, lambda _: None)))
     assert [f.name for f in figures if f.target] == [f"json.{name}.cpu-vs-python" for name, *_ in json_formats.CASES]

@@ -23,7 +23,7 @@ from tests.service.history.support import T0, framed
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
 from tests.support.running import until
-from tests.support.streams import delta_rows, letters, lines, received, run_while, send
+from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def test_versions_registered_while_the_stream_runs(sink: str, kafka: Kafka, spar
     ]
 
     def written() -> int:
-        return len(delta(spark) if sink == "delta" else received(kafka, target))
+        return delta_count("orders") if sink == "delta" else len(received(kafka, target))
 
     def grow() -> None:
         for count, (columns, row) in enumerate(steps, 1):
@@ -199,7 +199,8 @@ def test_a_table_that_nobody_knows(kafka: Kafka, capsys: pytest.CaptureFixture[s
     assert "decode: skipped other table 1\n" in capsys.readouterr().err
 
 
-def test_a_table_without_types(kafka: Kafka, registry: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("most", [5, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_table_without_types(most: int, kafka: Kafka, registry: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Debezium's messages without schema don't tell types: the rows of a table that is not defined are dead letters."""
     known, ghosts = (_rows(Golden("debezium", f"{name}.noschema")) for name in ("pk_int", "pk_types"))
     source = kafka.create_topic()
@@ -208,7 +209,7 @@ def test_a_table_without_types(kafka: Kafka, registry: str, capsys: pytest.Captu
     argv = [
         "transcode", "--from", "debezium", "--to", "avro", "--ddl", meta, "--in", f"kafka:{source}", "--to-registry",
         registry, "--time-zone", "UTC", "--out", "avro", "--stream", "--trigger", "now", "--checkpoint", "c",
-        "--max-per-batch", "3",
+        "--max-per-batch", str(most),
     ]  # fmt: skip
     assert main(argv) == 1
     assert f"transcode: errors {len(ghosts)} (TYPE_UNKNOWN {len(ghosts)})\n" in capsys.readouterr().err

@@ -35,9 +35,13 @@ CRASH = bool(os.environ.get("BRIDGE_SOAK"))
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Kafka, spark: SparkSession) -> Iterator[None]:
+def _elsewhere(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> Iterator[None]:
+    """Jobs find the test's own broker, or the run's: one of them is enough."""
+    broker = request.getfixturevalue("own_kafka" if "own_kafka" in request.fixturenames else "kafka")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
+    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     yield
     spark.catalog.clearCache()
 
@@ -53,16 +57,10 @@ def restarted(kafka: Kafka) -> None:
     kafka.up()
 
 
-@pytest.fixture
-def restartable(own_kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Kafka:
-    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", own_kafka.bootstrap_servers)
-    return own_kafka
-
-
 @pytest.mark.parametrize("restarts", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_broker_restarts_under_a_stream(restarts: int, restartable: Kafka, spark: SparkSession) -> None:
+def test_a_broker_restarts_under_a_stream(restarts: int, own_kafka: Kafka) -> None:
     """The topic read and the topic written are both on it."""
-    kafka = restartable
+    kafka = own_kafka
     source, target = kafka.create_topic(partitions=2), kafka.create_topic()
     changes, lots = Changes(poison=1), restarts + 1
 
@@ -88,9 +86,9 @@ def _holds(kafka: Kafka, topic: str, count: int) -> bool:
 
 
 @pytest.mark.skipif(not CRASH, reason="as the stream's; make soak")
-def test_a_broker_restarts_under_a_batch(restartable: Kafka, spark: SparkSession) -> None:
+def test_a_broker_restarts_under_a_batch(own_kafka: Kafka, spark: SparkSession) -> None:
     """In this process, between two partitions; and in Spark, while its tasks run."""
-    kafka = restartable
+    kafka = own_kafka
     source = kafka.create_topic(partitions=3)
     changes = Changes(partitions=3)
     send(kafka, source, changes.lot(600))

@@ -96,10 +96,13 @@ def test_fetches_once(repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     assert capfd.readouterr().err == ""
 
 
-def test_mends_a_damaged_file(repository: Path) -> None:
+def test_mends_a_damaged_file(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "jars"
+    folder.mkdir(parents=True)
+    for artifact, content in {**CONTENT, "a": b"the jar X"}.items():
+        (folder / f"{artifact}-1.0.jar").write_bytes(content)
     path = jars.jars()[0]
-    path.write_bytes(b"the jar X")
-    jars.jars()
+    assert path.parent == folder
     assert path.read_bytes() == CONTENT["a"]
 
 
@@ -115,16 +118,6 @@ def test_goes_on_where_it_stopped(repository: Path) -> None:
     for name in ("a-1.0.jar", "c-1.0.jar"):
         (repository / name).unlink()
     assert len(jars.jars()) == 3
-
-
-def test_sweeps_up_after_a_killed_run(repository: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "jars"
-    for name, age in ((".fetch-old", 100_000), (".fetch-running", 10)):
-        (folder / name).mkdir(parents=True)
-        then = time.time() - age
-        os.utime(folder / name, (then, then))
-    jars.jars()
-    assert _cached(repository) == [".fetch-running", *ALL]
 
 
 def test_refuses_another_file(repository: Path) -> None:
@@ -174,24 +167,32 @@ def test_cache_that_cannot_be_written(repository: Path, monkeypatch: pytest.Monk
         jars.jars()
 
 
-def test_two_processes_at_once(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_processes_at_once(repository: Path, count: int) -> None:
     script = (
         "import sys; from tests.spark_jobs import test_jars as t; from spark_jobs import jars;"
         "jars.table = lambda: tuple(map(t._row, t.CONTENT)); print(len(jars.jars()))"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(3)
+        for _ in range(count)
     ]
     results = [process.communicate(timeout=120) for process in running]
-    assert [out for out, _ in results] == [b"3\n"] * 3, results
+    assert [out for out, _ in results] == [b"3\n"] * count, results
     assert _cached(repository) == ALL
     # whoever came second found the files there: each was taken once
     assert sum(err.count(b"org.example:") for _, err in results) == 3
 
 
-def test_command_line(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It sweeps up after a run that was killed, too."""
+    folder = tmp_path / "cache" / "jars"
+    for name, age in ((".fetch-old", 100_000), (".fetch-running", 10)):
+        (folder / name).mkdir(parents=True)
+        then = time.time() - age
+        os.utime(folder / name, (then, then))
     assert jars.main([]) == 0
+    assert _cached(repository) == [".fetch-running", *ALL]
     assert [os.path.basename(line) for line in capsys.readouterr().out.splitlines()] == ALL
     assert jars.main(["nonsense"]) == 2
     captured = capsys.readouterr()

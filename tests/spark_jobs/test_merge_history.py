@@ -20,7 +20,7 @@ from spark_jobs.cli import main
 from spark_jobs.history import steps_of
 from spark_jobs.history_names import table_names
 from tests.spark_jobs.test_encode import found, row, written
-from tests.spark_jobs.test_merge import ENGINES
+from tests.spark_jobs.test_merge import ENGINES, rows
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:
@@ -72,11 +72,6 @@ def merge(
     return code
 
 
-def rows(spark: SparkSession, path: str) -> list[dict[str, Any]]:
-    frame = spark.read.format("delta").load(str(Path(path).absolute())).drop("_commit_ts")
-    return sorted((r.asDict() for r in frame.collect()), key=repr)
-
-
 def both(default: str) -> pytest.MarkDecorator:
     """A test with the parameter `how`: in one run, by deltalake, and in two, in which delta-spark changes the table.
 
@@ -93,7 +88,8 @@ def run(how: str, ddl: Ddl, changes: Changes, split: int, table: str = "d.t") ->
     return merge(ddl, changes, how, (split,), table)
 
 
-@both(default="stepwise")
+@pytest.mark.slow  # the next test has some of them; test_conversions has all, without Spark
+@pytest.mark.parametrize("how", ["fresh", "stepwise"])
 def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how: str) -> None:
     """What TiDB makes of them; a name in other letters is the same column."""
     kinds = {
@@ -127,7 +123,22 @@ def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how
          "tm": "-00:00:01"},
     ]  # fmt: skip
     assert run(how, ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30) == 0
-    assert rows(spark, how) == expected
+    assert rows(spark, how, by_spark=True) == expected
+
+
+@pytest.mark.parametrize("how", ["fresh", "stepwise"])
+def test_rows_get_the_values_of_some_new_types(spark: SparkSession, how: str) -> None:
+    create = "CREATE TABLE t (id int primary key, Name varchar(9), dc decimal(10,2), v varchar(9), x double)"
+    alter = "ALTER TABLE t MODIFY NAME varchar(20), MODIFY dc decimal(10,1), MODIFY v varbinary(9), MODIFY x int"
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "Name": "x", "dc": "-1.25", "v": "é", "x": "2.4"}},
+        {"commit_ts": 50, "after": {"id": "2", "NAME": "y", "dc": "1.0", "v": {"hex": "ff"}, "x": "4"}},
+    ]
+    assert run(how, [(1, create), (40, alter)], changes, 30) == 0
+    assert rows(spark, how, by_spark=True) == [
+        {"id": 1, "NAME": "x", "dc": Decimal("-1.3"), "v": "é".encode(), "x": 2},
+        {"id": 2, "NAME": "y", "dc": Decimal("1.0"), "v": b"\xff", "x": 4},
+    ]
 
 
 _UNSURE = [(1, "CREATE TABLE t (id int primary key, v double)"), (40, "ALTER TABLE t MODIFY v decimal(5,1)")]
@@ -181,6 +192,7 @@ _DELETED: Changes = [
 ]
 
 
+@pytest.mark.slow  # test_a_table_that_is_made_anew has deletes too
 @ENGINES
 def test_a_table_made_anew_forgets_deletes(spark: SparkSession, engine: str) -> None:
     anew = [_KEYED, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
@@ -272,14 +284,21 @@ def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str)
 
 @ENGINES
 def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
-    """Columns of the same names are other columns, of types that have nothing to do with those before."""
+    """Columns of the same names are other columns, of types that have nothing to do with those before.
+
+    So are the keys: those that were deleted before are nobody's.
+    """
     ddl = [
         (1, "CREATE TABLE t (id int primary key, v datetime, w varchar(9), x int)"), (20, "DROP TABLE t"),
         (30, "CREATE TABLE t (id varchar(9) primary key, V varbinary(9), w int, x int)"),
     ]  # fmt: skip
     old = {"id": "1", "v": "2026-01-02 03:04:05", "w": "a", "x": "1"}
     new = {"id": "a", "V": {"hex": "00ff"}, "w": "7", "x": "2"}
-    changes: Changes = [{"commit_ts": 10, "after": old}, {"commit_ts": 50, "after": new}]
+    gone = {**old, "id": "2"}
+    changes: Changes = [
+        {"commit_ts": 10, "after": old}, {"commit_ts": 11, "after": gone},
+        {"commit_ts": 12, "op": "d", "before": gone, "after": None}, {"commit_ts": 50, "after": new},
+    ]  # fmt: skip
     assert merge(ddl, changes, "t", (25,), engine=engine, types="typed") == 0
     assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
 

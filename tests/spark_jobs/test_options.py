@@ -20,6 +20,7 @@ from spark_jobs.lookup import FileSchemas, Registered
 from spark_jobs.messages import message_line
 from spark_jobs.table_view import TableView
 from spark_jobs.views import newest_table
+from tests.spark_jobs.test_merge import ENGINES
 from tests.spark_jobs.test_typed_view import _expected, _frame, _got, _record
 from tests.support import connector
 from tests.support.golden import Golden
@@ -213,10 +214,11 @@ def test_one_table_as_delta(spark: SparkSession) -> None:
     assert flagged == len(dead)
 
 
-def test_a_merged_table_with_typed_columns(spark: SparkSession) -> None:
+@ENGINES
+def test_a_merged_table_with_typed_columns(spark: SparkSession, engine: str) -> None:
     """A zero date stops it before anything is written, or is NULL; a table is not typed one way and then another."""
     argv = ["merge", "--format", "avro", "--schemas", str(WIDE.meta_file), "--time-zone", ZONE, "--table", "test.wide"]
-    argv += ["--in", _file(WIDE), "--out", "delta:wide", "--types", "typed"]
+    argv += ["--in", _file(WIDE), "--out", "delta:wide", "--engine", engine, "--types", "typed"]
     assert main(argv) == 2
     assert not Path("wide").exists()
     assert main([*argv, "--on-lossy", "flag"]) == 0

@@ -69,6 +69,7 @@ def _prove(environment: dict[str, str], elsewhere: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # the demo (test_spark_decode) runs there too, and prints nothing but its own
 def test_on_the_java_found_here(tmp_path: Path) -> None:
     assert _prove(dict(os.environ), tmp_path) == str(find_java().major)
     assert list(tmp_path.iterdir()) == []
@@ -86,6 +87,7 @@ def test_on_bundled_java(tmp_path: Path) -> None:
     assert _prove(environment, tmp_path) == "21"
 
 
+@pytest.mark.slow  # tests/e2e/test_submit.py runs the whole job so
 def test_under_spark_submit(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(
