@@ -11,7 +11,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.server import base_url, bind, server
+from service.http_server import base_url, bind, server
 from service.settings import Settings
 
 

@@ -14,11 +14,11 @@ from typing import Any
 from benchmarks import rows as made
 from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
-from schemas.event import Message, Row, RowChange
-from schemas.options import Options
-from schemas.table import Table, TableVersion
-from schemas.wire.base import Context, OneTable
-from schemas.wire.craft import CraftDecoder, CraftEncoder
+from schemas.formats.base import Context, OneTable
+from schemas.formats.craft import CraftDecoder, CraftEncoder
+from schemas.model.event import Message, Row, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Table, TableVersion
 
 ROWS, QUICK_ROWS = 100_000, 20_000
 _ROUNDS = 5
@@ -56,10 +56,11 @@ def run(run: Run) -> Iterator[Figure]:
     """Figures of decoding and encoding. RuntimeError without numba, or when the two sides differ."""
     import pyarrow as pa
 
-    from schemas.wire.craft import jit
-    from spark_jobs.craft_arrow import ArrowDecoder, ArrowEncoder, warm
+    from schemas.columnar.kernels import craft_cache
+    from spark_jobs.arrow.columns import ArrowEncoder
+    from spark_jobs.arrow.table_decoders import ArrowDecoder, warm_craft
 
-    if not jit.COMPILED:
+    if not craft_cache.COMPILED:
         raise RuntimeError("numba is not installed")
     count = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rounds = 3 if run.quick else _ROUNDS
@@ -70,7 +71,7 @@ def run(run: Run) -> Iterator[Figure]:
     messages = [m.value or b"" for m in reference.encode_rows(events, origin)]
     run.say("compiling the kernels, or loading them")
     started = time.process_time()
-    warm()
+    warm_craft()
     yield Figure("craft.warm", time.process_time() - started, "s", "less", note="compiled, or from the cache")
     array = pa.array(messages, pa.binary())
     fast, plain = ArrowDecoder(table), PythonDecoder(table)

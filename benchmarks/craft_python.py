@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from schemas import values
-from schemas.table import Column, Table
-from schemas.types import Kind
-from schemas.wire.craft.columns import type_of
-from schemas.wire.craft.layout import NEW, OLD, ROW, Dictionary, Group, Parser, RowEvent
-from schemas.wire.craft.primitives import delta_uvarints, delta_varints, unzigzag, uvarint, uvarints, varint
+from schemas.formats.craft.columns import type_of
+from schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, Group, Parser, RowEvent
+from schemas.formats.craft.primitives import delta_uvarints, delta_varints, unzigzag, uvarint, uvarints, varint
+from schemas.model import values
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
 
 _ONE_BYTE_SIGNED = tuple(unzigzag(n) for n in range(128))
 _DOUBLE, _SINGLE = struct.Struct("<d"), struct.Struct("<f")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, Run
-from schemas.wire import FORMATS
+from schemas.formats.format_table import FORMATS
 from tests.support.hostile import MIB, outcomes
 
 MOST_SECONDS = 1.0

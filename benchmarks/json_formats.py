@@ -14,11 +14,12 @@ from typing import Any
 from benchmarks.craft import changes, check_read, timed
 from benchmarks.figures import Figure, Run
 from benchmarks.json_python import PythonDebezium, PythonOpen
-from schemas import values, wire
-from schemas.event import Message, Row, RowChange
-from schemas.options import Options
-from schemas.table import Table, TableVersion
-from schemas.wire.base import Context, OneTable
+from schemas.formats.base import Context, OneTable
+from schemas.inspect import format_lookup
+from schemas.model import values
+from schemas.model.event import Message, Row, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Table, TableVersion
 
 ROWS, QUICK_ROWS = 50_000, 10_000
 _ROUNDS = 5
@@ -49,7 +50,7 @@ def short(row: Row | None, table: Table) -> Row | None:
 def encoded(format_: str, options: dict[str, Any], events: Sequence[RowChange], table: Table) -> list[Message]:
     """The messages of some changes."""
     context = Context(OneTable(TableVersion(0, table)), None, Options.of(options))
-    encoder = wire.format_named(format_).encoder(context)
+    encoder = format_lookup.format_named(format_).encoder(context)
     if "max_batch_size" in options:
         return encoder.encode_rows(events, Message(None, None))  # type: ignore[attr-defined, no-any-return]
     return [m for event in events for m in encoder.encode(event, Message(None, None))]
@@ -59,10 +60,10 @@ def run(run: Run) -> Iterator[Figure]:
     """Figures of decoding. RuntimeError without numba, or when the two sides differ."""
     import pyarrow as pa
 
-    from schemas.codec import kernels
-    from spark_jobs.json_arrow import ArrowJsonDecoder, warm
+    from schemas.columnar.kernels import json_cache
+    from spark_jobs.arrow.table_decoders import ArrowJsonDecoder, warm_json
 
-    if not kernels.COMPILED:
+    if not json_cache.COMPILED:
         raise RuntimeError("numba is not installed")
     count = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rounds = 3 if run.quick else _ROUNDS
@@ -70,7 +71,7 @@ def run(run: Run) -> Iterator[Figure]:
     events = [replace(e, format="made", before=short(e.before, table), after=short(e.after, table)) for e in found]
     run.say("compiling the kernels, or loading them")
     started = time.process_time()
-    warm()
+    warm_json()
     yield Figure("json.warm", time.process_time() - started, "s", "less", note="compiled, or from the cache")
     for name, format_, options in CASES:
         run.say(f"{name}: {count:,} updates of 20 columns")
@@ -86,6 +87,6 @@ def run(run: Run) -> Iterator[Figure]:
         yield Figure(f"json.{name}.cpu-vs-python", ours, "us/row", "less", theirs, _TARGET, f"{count} rows")
         part = messages[: max(1, len(messages) // 10)]
         source = OneTable(TableVersion(0, table))
-        reader = wire.format_named(format_).decoder(Context(source, source))
+        reader = format_lookup.format_named(format_).decoder(Context(source, source))
         cost = timed(partial(list, map(reader.decode, part)), 1) / (count * len(part) / len(messages)) * 1e6
         yield Figure(f"json.{name}.cpu-vs-events", ours, "us/row", "less", cost, None, "events in plain form")

@@ -17,9 +17,9 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any
 
-from schemas import values
-from schemas.table import Column, Table
-from schemas.types import Kind
+from schemas.model import values
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
 
 Read = Callable[[Any], Any]
 _SINGLE = Struct("<f")

@@ -15,17 +15,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from schemas import values, wire
-from schemas.event import Message, Op, RowChange, ms_to_tso
-from schemas.names import avro_subject
-from schemas.options import Options
-from schemas.publish import avro as publish
-from schemas.table import Column, Table, TableId, Value
-from schemas.types import BY_NAME, Kind
-from schemas.values import bit_size
-from schemas.wire.avro_record import compile_record
-from schemas.wire.base import Context
-from spark_jobs.lookup import FileSchemas, Registered
+from schemas.formats.avro import schema as publish
+from schemas.formats.avro.record import compile_record
+from schemas.formats.base import Context
+from schemas.inspect import format_lookup
+from schemas.model import values
+from schemas.model.event import Message, Op, RowChange, ms_to_tso
+from schemas.model.names import avro_subject
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import BY_NAME, Kind
+from schemas.model.values import bit_size
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
 
 OPTIONS = Options.of({"enable_tidb_extension": True})
 DELETES, INSERTS = 0.05, 0.45  # the rest are updates
@@ -148,7 +149,7 @@ def changes(source: Source, numbers: range) -> Iterator[RowChange]:
 
 def messages(source: Source, numbers: range) -> Iterator[Made]:
     """Changes as TiCDC's Avro: Confluent-framed key and value; a delete has no value."""
-    encoder = wire.format_named("avro").encoder(Context(source.schemas, options=OPTIONS))
+    encoder = format_lookup.format_named("avro").encoder(Context(source.schemas, options=OPTIONS))
     for number, event in zip(numbers, changes(source, numbers), strict=True):
         origin = Message(None, None, source.topic, number % PARTITIONS, number // PARTITIONS, _START + number)
         yield Made(event, encoder.encode(event, origin)[0])

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from benchmarks.craft import changes
 from benchmarks.figures import Figure, Run
-from schemas.errors import WireError
-from schemas.event import Message, RowChange
-from schemas.options import Options
-from schemas.ports import SchemaId
-from schemas.table import Column, Table, TableId, TableVersion
-from schemas.types import BY_NAME
-from schemas.wire import FORMATS
-from schemas.wire.base import BatchEncoder, Context, OneTable
+from schemas.formats.base import BatchEncoder, Context, OneTable
+from schemas.formats.format_table import FORMATS
+from schemas.model.errors import WireError
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME
 
 # Sizes of the classic encoder with FLOAT in its eight bytes (reference craft.md §5, §9).
 _CLASSIC = {"documents-1-row": 301, "documents-4-rows": 997}

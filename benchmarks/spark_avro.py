@@ -21,9 +21,9 @@ from benchmarks.figures import Figure, Run
 from benchmarks.rows import PARTITIONS, Source, changes
 from benchmarks.spark_cases import Case, figures, measure, ratio, turns
 from benchmarks.spark_input import frame_of
-from schemas.event import Row
-from schemas.types import Kind
-from spark_jobs.columns import quoted, spark_type
+from schemas.model.event import Row
+from schemas.model.spark_types import quoted, spark_type
+from schemas.model.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -58,7 +58,7 @@ def run(source: Source, run: Run) -> Iterator[Figure]:
 
 
 def _session() -> SparkSession:
-    from spark_jobs.session import spark_session
+    from spark_jobs.spark.session import spark_session
 
     return spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
 

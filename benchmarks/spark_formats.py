@@ -20,14 +20,15 @@ from benchmarks.craft_python import PythonDecoder
 from benchmarks.figures import Figure, Run
 from benchmarks.json_formats import encoded, short
 from benchmarks.spark_cases import Case, figures, measure, ratio
-from schemas.event import Message
-from schemas.options import Options
-from schemas.table import Table, TableVersion
-from schemas.types import Kind
-from schemas.wire.base import Context, OneTable
-from schemas.wire.craft import CraftEncoder
-from spark_jobs.cache import cache_dir
-from spark_jobs.columns import arrow_schema, quoted, row_type
+from schemas.formats.base import Context, OneTable
+from schemas.formats.craft import CraftEncoder
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.spark_types import quoted, row_type
+from schemas.model.table import Table, TableVersion
+from schemas.model.types import Kind
+from spark_jobs.arrow.change_schema import arrow_schema
+from spark_jobs.runtime.cache import cache_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,7 +45,7 @@ _TARGETS = {"craft": 3.0, "open": 1.5, "debezium": 1.25}
 
 def run(name: str, run: Run) -> Iterator[Figure]:
     """Decoding one format to columns."""
-    from spark_jobs.session import spark_session
+    from spark_jobs.spark.session import spark_session
 
     rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rows = max(rows // _DISTINCT, 1) * min(rows, _DISTINCT)
@@ -152,7 +153,7 @@ def debezium_json(frame: DataFrame, table: Table) -> DataFrame:
 
 
 def _json_type(column: Any) -> str:
-    from spark_jobs.columns import spark_type
+    from schemas.model.spark_types import spark_type
 
     return _JSON.get(column.type.kind) or ("bigint" if column.type.kind is Kind.INTEGER else spark_type(column))
 
@@ -167,7 +168,7 @@ def open_json(frame: DataFrame, table: Table) -> DataFrame:
             return "decimal(20,0)" if column.unsigned and column.type.bits == 64 else spark(column)
         return "bigint" if column.type.kind in (Kind.BIT, Kind.ENUM, Kind.SET) else "string"
 
-    from spark_jobs.columns import spark_type as spark
+    from schemas.model.spark_types import spark_type as spark
 
     fields = ",".join(f"{quoted(c.name)}:struct<t:int,h:boolean,f:bigint,v:{kind(c)}>" for c in table.columns)
     key = F.from_json(F.substring("key", 17, 1 << 30).cast("string"), "ts bigint, scm string, tbl string, t int")

@@ -12,12 +12,12 @@ from zlib import crc32
 
 from benchmarks import rows as made
 from benchmarks.rows import PARTITIONS, Source, kafka_schema
-from schemas.event import Message
-from schemas.publish import avro as publish
-from schemas.table import Column, Table, TableId
-from schemas.types import BY_NAME
-from spark_jobs.cache import cache_dir
-from spark_jobs.lookup import FileSchemas, Registered
+from schemas.formats.avro import schema as publish
+from schemas.model.event import Message
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import BY_NAME
+from spark_jobs.runtime.cache import cache_dir
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

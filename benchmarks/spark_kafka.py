@@ -21,12 +21,12 @@ from benchmarks.figures import Figure, Run
 from benchmarks.rows import PARTITIONS, Source
 from benchmarks.spark_cases import turns
 from benchmarks.spark_input import frame_of
-from schemas.options import Options
-from schemas.publish import avro as publish
-from spark_jobs.codec import Side
-from spark_jobs.endpoints import KafkaClient
-from spark_jobs.flow import Work
-from spark_jobs.lookup import FileSchemas, Registered
+from schemas.formats.avro import schema as publish
+from schemas.model.options import Options
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.job import Work
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ class _Job:
 
 def run(run: Run) -> Iterator[Figure]:
     """The figures. RuntimeError where messages are missing, or are not those that went in."""
-    from spark_jobs.session import spark_session
+    from spark_jobs.spark.session import spark_session
     from tests.support.kafka import Kafka
 
     rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
@@ -156,7 +156,7 @@ def _passthrough(spark: SparkSession, kafka: Kafka) -> Callable[[str, str, Path]
 
 def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
     """`transcode --stream --trigger now`, in this process."""
-    from spark_jobs.stream import Stream, run_stream
+    from spark_jobs.streaming.stream import Stream, run_stream
 
     read = Side("avro", schemas, Options.of({}, time_zone="UTC"), learn=True)
     write = Side("avro", schemas, Options.of({**_WRITTEN, "time_zone": "UTC"}))
@@ -187,9 +187,9 @@ def _api(spark: SparkSession, kafka: Kafka, schemas: FileSchemas) -> Callable[[s
 # ---------------------------------------------------------------------------------------------- checks
 def _check(spark: SparkSession, kafka: Kafka, out: str, rows: int, source: Source) -> None:
     """As many messages as went in; the first of a partition decode to the generator's rows."""
-    from schemas import wire
-    from schemas.event import Message, RowChange
-    from schemas.wire.base import Context
+    from schemas.formats.base import Context
+    from schemas.inspect import format_lookup
+    from schemas.model.event import Message, RowChange
 
     reader = spark.read.format("kafka").options(**_client(kafka)).option("subscribe", out)
     frame = reader.load()
@@ -197,7 +197,7 @@ def _check(spark: SparkSession, kafka: Kafka, out: str, rows: int, source: Sourc
     if count != rows:
         raise RuntimeError(f"{rows} messages went in, {count} came out")
     context = Context(_both(source), None, Options.of({}, time_zone="UTC"))
-    decoder = wire.format_named("avro").decoder(context)
+    decoder = format_lookup.format_named("avro").decoder(context)
     for message in frame.where(f"`offset` < {_SAMPLE // PARTITIONS}").collect():
         for event in decoder.decode(Message(bytes(message["key"]), message["value"] and bytes(message["value"]))):
             assert isinstance(event, RowChange)

@@ -31,7 +31,7 @@ Work = Callable[["DataFrame", Source], "DataFrame"]
 
 def run(run: Run) -> Iterator[Figure]:
     """All figures. RuntimeError where rows are missing or refused."""
-    from spark_jobs.session import spark_session
+    from spark_jobs.spark.session import spark_session
 
     spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
     yield from _linear(spark, run)

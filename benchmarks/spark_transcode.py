@@ -18,12 +18,12 @@ from benchmarks.rows import PARTITIONS, Source
 from benchmarks.spark_avro import bare_from_avro
 from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
-from schemas.publish import avro as publish
-from schemas.table import Table, TableVersion
-from schemas.types import Kind
-from schemas.wire.base import OneTable
-from spark_jobs.columns import quoted
-from spark_jobs.lookup import FileSchemas, Registered
+from schemas.formats.avro import schema as publish
+from schemas.formats.base import OneTable
+from schemas.model.spark_types import quoted
+from schemas.model.table import Table, TableVersion
+from schemas.model.types import Kind
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ def debezium_avro(run: Run) -> Iterator[Figure]:
 
 
 def _spark() -> SparkSession:
-    from spark_jobs.session import spark_session
+    from spark_jobs.spark.session import spark_session
 
     return spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
 
@@ -101,7 +101,7 @@ def to_avro(frame: DataFrame, table: Table, schemas: FileSchemas) -> DataFrame:
 
 def registered(table: Table, **options: Any) -> FileSchemas:
     """The table's schemas as TiCDC registers them."""
-    from schemas.options import Options
+    from schemas.model.options import Options
 
     chosen = Options.of({"enable_tidb_extension": True, **options})
     key, value = publish.key_schema(table, chosen), publish.value_schema(table, chosen)

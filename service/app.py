@@ -9,57 +9,51 @@ from dataclasses import replace
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from schemas.errors import SetupError
-from service.access.files import Files
+from schemas.model.errors import SetupError
 from service.api import (
     compatibility,
-    config,
-    contexts,
-    dry_run,
+    config_and_mode,
+    ddl_check,
     errors,
-    health,
     history,
     lineage,
     metrics,
-    mode,
     openapi,
-    root,
     schemas,
+    server_info,
     subjects,
 )
-from service.api.auth import Auth
-from service.api.hot import Hot
-from service.api.lane import Lane
-from service.api.paths import RawPaths
-from service.api.permissions import Permissions
-from service.deps import Services
-from service.registry.core import Registry
+from service.api.authentication import Auth
+from service.api.fast_path.answer_cache import Hot
+from service.api.fast_path.registration_batches import Lane
+from service.api.middleware import RawPaths
+from service.api.routing import Permissions
+from service.api.services import Services
+from service.auth.file_watcher import Files
+from service.kafka_client import fetching
 from service.registry.ports import Store
+from service.registry.registry import Registry
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
-from service.store.history import HistoryStore
+from service.store.history_reader import HistoryStore
 from service.tracker.config import tracked
-from service.tracker.fetching import fetching
 from service.tracker.metrics import TrackerMetrics
-from service.tracker.running import Trackers
-from service.ui import site
+from service.tracker.tracker import Trackers
+from service.ui import router as ui_router
 
-ROUTERS = tuple(
-    part.router
-    for part in (
-        subjects,
-        schemas,
-        root,
-        compatibility,
-        config,
-        mode,
-        contexts,
-        health,
-        metrics,
-        history,
-        dry_run,
-        lineage,
-    )
+ROUTERS = (
+    subjects.router,
+    schemas.router,
+    server_info.router,
+    compatibility.router,
+    config_and_mode.config_router,
+    config_and_mode.mode_router,
+    server_info.contexts_router,
+    server_info.health_router,
+    metrics.router,
+    history.router,
+    ddl_check.router,
+    lineage.router,
 )
 
 
@@ -101,7 +95,7 @@ def create_app(
         fetch=fetching(settings.bootstrap_servers, settings.kafka_config),
     )
     app.state.files = files
-    for router in (*ROUTERS, *site.ROUTERS):
+    for router in (*ROUTERS, *ui_router.ROUTERS):
         app.include_router(router)
     errors.install(app)
     if settings.controls_access:

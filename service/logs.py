@@ -1,4 +1,4 @@
-"""Logging to stderr, as text or as one JSON object a line; each line names the request it belongs to."""
+"""What the service logs, and how: access and errors, without the credentials of URLs and headers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 import time
 from contextvars import ContextVar
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set for the time of a request; threads that work for it inherit it."""
+
 
 ACCESS: Final = logging.getLogger("service.access")
 _EXTRA: Final = ("method", "path", "status", "ms")
@@ -88,3 +90,14 @@ def access(method: str, path: str, status: int, seconds: float) -> None:
     ACCESS.info(
         "%s %s %d %s ms", method, path, status, ms, extra=dict(zip(_EXTRA, (method, path, status, ms), strict=True))
     )
+
+
+def masked_url(url: str) -> str:
+    """A URL without the credentials in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "***" if "@" in url else url
+    if "@" not in parts.netloc:
+        return url
+    return parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]).geturl()

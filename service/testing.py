@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from service.app import create_served
-from service.server import base_url, bind, server
+from service.http_server import base_url, bind, server, watched_context
 from service.settings import Settings
-from service.tls import watched_context
 
 _START_SECONDS = 30
 

@@ -1,7 +1,8 @@
 """Spark jobs that decode, encode and check TiCDC's message formats.
 
-`from spark_jobs import decode, encode, transcode` is the Spark API. Importing the package starts no JVM and no Spark
-session, and loads neither pyspark nor pyarrow: workers and the command line import it too.
+`from spark_jobs import decode, encode, transcode` is the Spark API, beside `datasource` and `spark_session`. Importing
+the package starts no JVM and no Spark session, and loads neither pyspark nor pyarrow: workers and the command line
+import it too.
 """
 
 from __future__ import annotations
@@ -9,14 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_jobs.api import decode, encode, transcode
+    from spark_jobs.spark import data_source as datasource
+    from spark_jobs.spark.api import decode, encode, transcode
+    from spark_jobs.spark.session import spark_session
 
-__all__ = ["decode", "encode", "transcode"]
+__all__ = ["datasource", "decode", "encode", "spark_session", "transcode"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasource":
+        from spark_jobs.spark import data_source
+
+        return data_source
+    if name == "spark_session":
+        from spark_jobs.spark.session import spark_session
+
+        return spark_session
     if name in __all__:
-        from spark_jobs import api
+        from spark_jobs.spark import api
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

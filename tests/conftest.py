@@ -84,7 +84,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     with_spark = {item.location[0] for item in session.items if "spark" in getattr(item, "fixturenames", ())}
     if run is not None and len(with_spark) > _MANY:
-        from tests.support.warming import warm
+        from tests.support.warm_up import warm
 
         warm(run)
         if _OWN_OPTIONS:
@@ -140,8 +140,8 @@ def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A local session on two cores with the Avro, Kafka and Delta jars."""
-    from spark_jobs.lake import delta_config
-    from spark_jobs.session import spark_session
+    from spark_jobs.lake.tables import delta_config
+    from spark_jobs.spark.session import spark_session
 
     expressions = INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
     session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **delta_config()})

@@ -2,8 +2,8 @@
 
 Every golden case of every format that is read, and the corpus (tests/corpus), are damaged in turn. What comes out must
 be events or the bridge's own error, in UTF-8 and JSON. A message whose outcome has not been seen before (another error,
-or an error about something else) joins the corpus; tests/schemas/test_corpus.py reads it in every run. A message that
-breaks the rule joins it too, under `broken`, and the exit code is 1.
+or an error about something else) joins the corpus; tests/schemas/formats/test_corpus.py reads it in every run. A
+message that breaks the rule joins it too, under `broken`, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import WireError
-from schemas.event import Message
-from schemas.wire import FORMATS
-from spark_jobs.codec import decode_one
+from schemas.formats.format_table import FORMATS
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.fuzz import checked, damaged, material
 from tests.support.golden import GOLDEN, ROOT, Golden, cases
 

@@ -90,17 +90,17 @@ def test_costs_there_and_back(tmp_path: Path) -> None:
     first = {Part(here, False): Cost(1.5, 1.0, 3), Part(here, True): Cost(9.0, 8.0, 1), Part(gone, False): Cost()}
     costs.write_costs(first, table)
     assert costs.read_costs(table) == first
-    costs.write_costs({Part("tests/test_setup.py", False): Cost(2.0, 2.0, 2)}, table)
-    assert [part.file for part in costs.read_costs(table)] == [here, here, "tests/test_setup.py"]
+    costs.write_costs({Part("tests/scripts/test_setup.py", False): Cost(2.0, 2.0, 2)}, table)
+    assert [part.file for part in costs.read_costs(table)] == [here, here, "tests/scripts/test_setup.py"]
 
 
 def test_the_tests_of_a_change() -> None:
-    assert to_run(["schemas/table.py", "service/app.py"]) == ["tests"]
-    assert to_run(["spark_jobs/cli.py", "tests/e2e/test_kills.py", "tests/test_order.py"]) == [
-        *("tests/docs", "tests/e2e", "tests/schemas/test_matrix.py", "tests/spark_jobs", "tests/survival"),
+    assert to_run(["schemas/model/table.py", "service/app.py"]) == ["tests"]
+    assert to_run(["spark_jobs/commands/main.py", "tests/e2e/test_kills.py", "tests/test_order.py"]) == [
+        *("tests/docs", "tests/e2e", "tests/schemas/formats/test_matrix.py", "tests/spark_jobs", "tests/survival"),
         "tests/test_order.py",
     ]
-    assert to_run(["tests/ui/conftest.py", "tests/README.md", "tests/ui/test_gone.py"]) == ["tests/ui"]
+    assert to_run(["tests/service/ui/conftest.py", "tests/README.md", "tests/ui/test_gone.py"]) == ["tests/service/ui"]
     assert to_run(["tests/support/kafka.py"]) == to_run(["a_new_package/a.py"]) == ["tests"]
     assert [one for _, tests in TESTS for one in tests if not (ROOT / one).exists()] == []
     assert [start for start, _ in TESTS if not (ROOT / start).exists()] == []

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from schemas.errors import RegistryError, SetupError, WireError
-from service.registry import finding, registering, schemas, subjects
-from service.registry.core import Registry
+from schemas.model.errors import RegistryError, SetupError, WireError
+from service.registry import lookup, register, schemas, subjects
 from service.registry.model import NewSchema, Reference
+from service.registry.registry import Registry
 from service.store import open_store
 from service.testing import running_service
-from spark_jobs.lookup import HttpSchemas
-from tests.service.support import Client
+from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.each import each
+from tests.support.service import Client
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [path for package in ("schemas", "service", "spark_jobs") for path in (ROOT / package).rglob("*.py")]
@@ -70,8 +70,8 @@ HOSTILE = [
 def test_no_schema_makes_the_registry_fetch_or_open_anything(tmp_path: Path, new: NewSchema) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
     registry = Registry(store)
-    registering.register(registry, "warm", NewSchema('"int"'))
-    for act in (registering.register, finding.lookup, registering.register):
+    register.register(registry, "warm", NewSchema('"int"'))
+    for act in (register.register, lookup.lookup, register.register):
         with audited() as seen, suppress(RegistryError):
             act(registry, "a", new)
         ours = [(event, what) for event, what in seen if not (event == "exec" or imports(event, what))]
@@ -90,7 +90,7 @@ DANGEROUS = {
 CALLS = {"eval", "exec", "os.system", "os.popen", "pickle.loads", "pickle.load", "marshal.loads", "marshal.load"}
 
 # verify spills rows to files without a name, which no other process can open.
-OWN = {"spark_jobs/compare.py": {"pickle", "pickle.load"}}
+OWN = {"spark_jobs/jobs/verify.py": {"pickle", "pickle.load"}}
 
 
 @each("path", SOURCES, ids=lambda path: path.relative_to(ROOT))
@@ -119,7 +119,7 @@ def test_names_are_no_sql(tmp_path: Path, name: str) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
     registry = Registry(store)
     for subject in ("a1", "ab", name):
-        registering.register(registry, subject, NewSchema('"int"'))
+        register.register(registry, subject, NewSchema('"int"'))
     assert subjects.list_subjects(registry) == sorted(["a1", "ab", name])
     assert subjects.list_subjects(registry, prefix=name) == [name]
     assert {one.subject for one in schemas.search(registry, prefix=name)} == {name}

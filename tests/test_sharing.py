@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.golden import ROOT
 from tests.support.postgres import DatabaseServer
-from tests.support.running import until
+from tests.support.processes import until
 from tests.support.sharing import Run
 
 _CONTROLLER = """

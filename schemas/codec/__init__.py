@@ -1,1 +1,4 @@
-"""Coders that several wire formats share. They know bytes, not formats."""
+"""Bytes and texts of single values, for the formats: numbers, Avro's binary form, JSON, Go's and SQL's texts.
+
+Nothing that knows a message's layout belongs here.
+"""

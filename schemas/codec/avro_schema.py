@@ -1,7 +1,7 @@
 """Any Avro schema of records, arrays, unions and primitives → a reader and a writer (Avro 1.12 specification).
 
-TiCDC's Avro rows have their own, faster codec (`schemas.wire.avro_record`). This one serves what Kafka Connect writes:
-nested records, types named once and referred to later, and the `connect.*` attributes that say what was meant.
+TiCDC's Avro rows have their own, faster codec (`schemas.formats.avro.record`). This one serves what Kafka Connect
+writes: nested records, types named once and referred to later, and the `connect.*` attributes that say what was meant.
 
 A record is a dict by its fields' labels (`connect.field`, else the name). Strings that are not UTF-8 keep their bytes
 as lone surrogates. A schema is refused when it refers to itself or is larger than any table's.

@@ -5,10 +5,10 @@ Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage); readers u
 
 from __future__ import annotations
 
-from schemas import values
 from schemas.codec import json_exact
-from schemas.errors import WireError
-from schemas.ports import ClaimChecks
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.ports import ClaimChecks
 
 
 def fetched(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:

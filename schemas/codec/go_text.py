@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from decimal import Decimal
+from typing import Any
 
 # ---- numbers
 _SMALL, _LARGE = 1e-6, 1e21
@@ -148,3 +149,13 @@ def _quoted(char: str) -> str:
     if char.isprintable():
         return char
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_GO_JSON_HTML = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def go_json(value: Any) -> str:
+    """Compact JSON as Go's encoding/json writes it: UTF-8 as it is, `<`, `>` and `&` escaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_GO_JSON_HTML)

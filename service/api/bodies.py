@@ -7,12 +7,13 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from schemas.errors import RegistryError
-from service.api.call import Called
-from service.deps import Services
-from service.registry.model import NewSchema, Reference, Tagged
-from service.registry.patience import CURRENT
-from service.registry.rules import RuleSet, read_rule_set
+from schemas.model.errors import RegistryError
+from service.api.request import Called
+from service.api.services import Services
+from service.registry.deadline import CURRENT
+from service.registry.model import NewSchema, Reference
+from service.registry.rule_sets import RuleSet, read_rule_set
+from service.schema_types.base import Tagged
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from schemas.errors import RegistryError
+from schemas.model.errors import RegistryError
 from service.api.bodies import SCHEMA, body_of, new_schema
-from service.api.call import Call, Called
-from service.api.held import Held
+from service.api.request import Call, Called
+from service.api.routing import Held
 from service.registry import compatibility
-from service.registry.naming import version_number
+from service.registry.names import version_number
 
 router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", route_class=Held)
 

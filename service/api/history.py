@@ -7,20 +7,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from schemas.ddl.versions import in_utc
-from schemas.errors import DdlError, RegistryError
-from service.api import history_shapes as shapes
+from schemas.ddl.executor.versions import in_utc
+from schemas.model.errors import DdlError, RegistryError
+from service.api import history_json as shapes
 from service.api.bodies import limited, parse
-from service.api.call import Call, Called
-from service.api.held import Held
-from service.api.history_subjects import RegistrySubjects
-from service.history.derive import Derived
-from service.history.drifting import registry_drift
-from service.history.giving import Given, ddl_given, snapshot_given
-from service.history.linking import links
+from service.api.request import Call, Called
+from service.api.routing import Held
+from service.history.manual_entry import Given, ddl_given, snapshot_given
 from service.history.model import Batch, DdlRecord, VersionRow
+from service.history.schema_links import links, registry_drift
+from service.history.table_schemas import Derived
 from service.history.times import tso_of
-from service.registry.patience import left, patiently
+from service.registry.deadline import left, patiently
+from service.registry_view import RegistryHolders
 
 router = APIRouter(prefix="/history", route_class=Held)
 
@@ -89,7 +88,7 @@ def drift(call: Called) -> Response:
     following = offset + limit if len(found) == limit else None
     answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in found], following)
     if offset == 0 and call.text("registry").lower() != "false":
-        subjects, derivations = RegistrySubjects(call.registry), call.services.derivations
+        subjects, derivations = RegistryHolders(call.registry), call.services.derivations
         of = (subjects.newest(), derivations, subjects.canonical)
         answer["registry"] = registry_drift(history, feed.name, *of)
         with call.registry.store.read() as tx:
@@ -118,7 +117,7 @@ def versions(call: Called) -> Response:
 def _links(call: Call, row: VersionRow) -> dict[str, Any]:
     if row.table is None:
         return {"subjects": []}
-    return {"subjects": links(_derived(call, row), RegistrySubjects(call.registry))}
+    return {"subjects": links(_derived(call, row), RegistryHolders(call.registry))}
 
 
 def _derived(call: Call, row: VersionRow) -> Derived:
@@ -155,7 +154,7 @@ def post_ddl(call: Called, body: Body) -> Response:
 @router.post("/snapshot")
 def post_snapshot(call: Called, body: Body) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
-    subjects = RegistrySubjects(call.registry)
+    subjects = RegistryHolders(call.registry)
     return _keep(call, snapshot_given(_named(call, body), call.services.history, subjects))
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from schemas.errors import RegistryError
+from schemas.model.errors import RegistryError
 from service.api.bodies import limited, parse
-from service.api.call import Called
-from service.api.held import Held
+from service.api.request import Called
+from service.api.routing import Held
 from service.registry import lineage
 
 router = APIRouter(prefix="/lineage", route_class=Held)

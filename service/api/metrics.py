@@ -26,10 +26,10 @@ from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import logs
-from service.registry.core import Registry
-from service.registry.footprint import CURRENT
+from service.registry.deadline import Outage
 from service.registry.model import Counts
-from service.registry.patience import Outage
+from service.registry.read_set import CURRENT
+from service.registry.registry import Registry
 
 router = APIRouter()
 

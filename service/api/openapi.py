@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api.media import V1
+from service.api.request import V1
 
 Json = dict[str, Any]
 

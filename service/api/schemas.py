@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from service.api import shapes
-from service.api.call import Call, Called, java_int
-from service.api.held import Held
+from service.api import responses
+from service.api.request import Call, Called, java_int
+from service.api.routing import Held
 from service.registry import schemas
-from service.registry.kinds import KINDS
 from service.registry.model import Stored
-from service.registry.naming import normalized
+from service.registry.names import normalized
+from service.schema_types.parse import KINDS
 
 router = APIRouter(prefix="/schemas", route_class=Held)
 
@@ -30,14 +30,14 @@ def search(call: Called) -> Response:
     found = [] if call.text("ruleType") else found  # there are no rules
     if call.flag("aliases"):
         both = schemas.with_aliases(call.registry, found, prefix, deleted=deleted)
-        return call.answer([shapes.aliased(one, plain(call, one.stored)) for one in call.page(both, _PAGE)])
-    return call.answer([shapes.schema(stored, plain(call, stored)) for stored in call.page(found, _PAGE)])
+        return call.answer([responses.aliased(one, plain(call, one.stored)) for one in call.page(both, _PAGE)])
+    return call.answer([responses.schema(stored, plain(call, stored)) for stored in call.page(found, _PAGE)])
 
 
 @router.get("/ids/{id}")
 def get(call: Called) -> Response:
     found = by_id(call, max_id=call.flag("fetchMaxId"))
-    return call.answer(shapes.by_id(found.stored, shown(call, found.stored), max_id=found.max_id))
+    return call.answer(responses.by_id(found.stored, shown(call, found.stored), max_id=found.max_id))
 
 
 @router.get("/ids/{id}/schema")
@@ -58,7 +58,7 @@ def versions(call: Called) -> Response:
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
     found = schemas.by_guid(call.registry, call.segment("guid"))
-    return call.answer(shapes.by_guid(found, shown(call, found)))
+    return call.answer(responses.by_guid(found, shown(call, found)))
 
 
 @router.get("/guids/{guid}/ids")
@@ -77,13 +77,13 @@ def holders(call: Call) -> list[tuple[str, int]]:
     return schemas.versions(call.registry, schema_id, subject=subject, deleted=call.flag("deleted"))
 
 
-def shown(call: Call, stored: Stored) -> shapes.View:
+def shown(call: Call, stored: Stored) -> responses.View:
     """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
     wanted = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, wanted) if wanted else []
     text = schemas.formatted(call.registry, stored, call.text("format"))
-    return shapes.View(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
+    return responses.View(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
 
 
-def plain(call: Call, stored: Stored) -> shapes.View:
-    return shapes.View(call.services.profile, stored.content.text)
+def plain(call: Call, stored: Stored) -> responses.View:
+    return responses.View(call.services.profile, stored.content.text)

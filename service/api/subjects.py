@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from service.api import shapes
+from service.api import responses
 from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tagging
-from service.api.call import Call, Called
-from service.api.held import Held
+from service.api.request import Call, Called
+from service.api.routing import Held
 from service.api.schemas import shown
-from service.registry import finding, registering, subjects
+from service.registry import lookup, subjects
+from service.registry import register as registry_register
 from service.registry.model import Stored
-from service.registry.naming import version_number
+from service.registry.names import version_number
 
 router = APIRouter(prefix="/subjects", route_class=Held)
 
@@ -38,8 +39,8 @@ def list_subjects(call: Called) -> Response:
 @router.post("/{subject}")
 def look_up(call: Called, body: ToLookUp) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
-    found = finding.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
-    return call.answer(shapes.schema(found.stored, shown(call, found.stored), times=found.alike))
+    found = lookup.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
+    return call.answer(responses.schema(found.stored, shown(call, found.stored), times=found.alike))
 
 
 @router.delete("/{subject}")
@@ -52,7 +53,7 @@ def get_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
     wanted = dict(zip(call.texts("key"), call.texts("value"), strict=False))
     found = subjects.with_properties(call.registry, call.subject, wanted, deleted=call.flag("deleted"))
-    return call.answer(shapes.schema(found, shown(call, found)))
+    return call.answer(responses.schema(found, shown(call, found)))
 
 
 @router.get("/{subject}/versions")
@@ -70,14 +71,14 @@ def list_versions(call: Called) -> Response:
 @router.post("/{subject}/versions")
 def register(call: Called, body: ToRegister) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
-    found = registering.register(call.registry, call.subject, new_schema(body), normalize=normalize, force=force)
-    return call.answer(shapes.registered(found, shown(call, found.stored)))
+    found = registry_register.register(call.registry, call.subject, new_schema(body), normalize=normalize, force=force)
+    return call.answer(responses.registered(found, shown(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}")
 def get_version(call: Called) -> Response:
     found = version_of(call)
-    return call.answer(shapes.schema(found, shown(call, found)))
+    return call.answer(responses.schema(found, shown(call, found)))
 
 
 @router.get("/{subject}/versions/{version}/schema")
@@ -90,8 +91,8 @@ def get_text(call: Called) -> Response:
 def tag(call: Called, body: ToTag) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
-    found = registering.tag(call.registry, call.subject, version, tagging(body))
-    return call.answer(shapes.registered(found, shown(call, found.stored)))
+    found = registry_register.tag(call.registry, call.subject, version, tagging(body))
+    return call.answer(responses.registered(found, shown(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}/referencedby")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.table import Column, Table
-from schemas.types import Kind
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
 
 _MOST_TOLD = 8
 _SIZED = (Kind.DECIMAL, Kind.BIT)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from schemas.ddl.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
-from schemas.errors import DdlError
-from schemas.table import TableId
-from service.history.model import State
-from service.history.rows import Key, NameRow, key_of
+from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
+from schemas.model.errors import DdlError
+from schemas.model.table import TableId
+from service.history.model import Key, NameRow, State, key_of
 
 if TYPE_CHECKING:
-    from service.history.step import Step
+    from service.history.apply_event import Step
 
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 

@@ -1,10 +1,12 @@
-"""What readers and writers of table histories are given, as protocols. `service.store.history` keeps the promises."""
+"""What readers and writers of table histories are given, as protocols. `service.store.history_reader` keeps the
+promises.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from schemas.ddl.catalog import Catalog
+from schemas.ddl.executor.catalog import Catalog
 from service.history.model import AsOf, Batch, Changefeed, DdlRecord, Drift, Place, Rebuilt, Taken, VersionRow
 
 

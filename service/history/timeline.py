@@ -6,9 +6,8 @@ anew, in order, until nothing is different from what it was: a late event costs 
 
 from __future__ import annotations
 
-from service.history.model import DdlRecord
-from service.history.rows import Book, Key, Outcome
-from service.history.step import Step
+from service.history.apply_event import Step
+from service.history.model import Book, DdlRecord, Key, Outcome
 
 
 def seal(book: Book, record: DdlRecord) -> Outcome:

@@ -1,4 +1,4 @@
-"""Points in a history as people write them: a TSO, or a time."""
+"""Points in a history as people write them, a TSO or a time; and texts as every database keeps them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from schemas.errors import RegistryError
-from schemas.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from schemas.model.errors import RegistryError
+from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+
+
+def clean(text: str) -> str:
+    """The text without lone surrogates and NUL characters, which are shown as escapes."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

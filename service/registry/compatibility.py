@@ -1,19 +1,25 @@
-"""Whether a schema may follow the versions that are there (registry-api.md §3.4, §6)."""
+"""Whether a schema may follow the versions that are there (registry-api.md §3.4, §6).
+
+Also what was accepted, as Confluent accepts it, though readers may take one value for another: it is kept in the store
+with the version and logged when it is registered; gone with the version's permanent delete.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Final
 
-from schemas.errors import RegistryError
-from service.registry import compat, config, metadata
-from service.registry.abilities import HasFields, HasLogicalTypes
-from service.registry.compat.logical import Change
-from service.registry.content import stored_schema, understand
-from service.registry.core import Registry
-from service.registry.kinds import Parsed
-from service.registry.model import Content, NewSchema, Stored
-from service.registry.naming import LATEST
-from service.registry.ports import Reader
+from schemas.model.errors import RegistryError
+from service.registry import config, metadata
+from service.registry.model import Content, NewSchema, Stored, Warned
+from service.registry.names import LATEST
+from service.registry.ports import Reader, Writer
+from service.registry.references import stored_schema, understand
+from service.registry.registry import Registry
+from service.schema_types import base
+from service.schema_types.base import KIND, Change, HasFields, HasLogicalTypes
+from service.schema_types.parse import Parsed
 
 _RESERVED_GONE: Final = (
     "The new schema has reserved field {} removed from its metadata which is present in the old schema's metadata."
@@ -62,12 +68,12 @@ def against(
         olds = olds[-1:]
     problems: list[str] = []
     if rules.level.backward or rules.level.forward:
-        versions = [compat.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
-        problems = compat.check(
+        versions = [base.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
+        problems = base.check(
             parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
         )
     if kept and not problems:
-        problems = [compat.trailer(rules.level, rules.validate_fields)]
+        problems = [base.trailer(rules.level, rules.validate_fields)]
     return kept + problems
 
 
@@ -99,6 +105,23 @@ def refusal(changes: list[Change], olds: list[Stored], rules: config.InForce) ->
     latest = olds[-1]
     return [
         *(change.message() for change in changes),
-        *compat.about(latest.version, latest.content.text),
-        compat.trailer(rules.level, rules.validate_fields),
+        *base.about(latest.version, latest.content.text),
+        base.trailer(rules.level, rules.validate_fields),
     ]
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def of(registry: Registry, subject: str | None = None) -> list[Warned]:
+    """The warnings about a subject, or about all, oldest first."""
+    with registry.store.read() as tx:
+        return tx.warnings(subject)
+
+
+def warn(tx: Writer, stored: Stored, found: Sequence[Change]) -> None:
+    """Keep and log the logical changes that a version brought."""
+    for change in found:
+        message = f"{change.path or 'the schema'}: {change.before} became {change.after}; {change.misread}"
+        tx.put_warning(Warned(stored.subject, stored.version, KIND, message, stored.ts))
+        _LOG.warning("subject %s version %d: %s", stored.subject, stored.version, message)

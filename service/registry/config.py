@@ -1,6 +1,6 @@
 """Configuration of a subject, a context or the whole server, and what is in force for a subject.
 
-Rules: registry-api.md §3.4 and §5; `service.registry.scopes` says which config counts where.
+Rules: registry-api.md §3.4 and §5; `service.registry.names` says which config counts where.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.errors import RegistryError
-from service.registry.compat import LEVELS, Level
-from service.registry.core import Registry
+from schemas.model.errors import RegistryError
 from service.registry.metadata import merged
 from service.registry.mode import check_writable
 from service.registry.model import Metadata, context_of, qualified
-from service.registry.naming import check_subject, normalized
+from service.registry.names import SERVER, chain, check_subject, normalized, scope_of
 from service.registry.ports import Reader
-from service.registry.scopes import SERVER, chain, scope_of
+from service.registry.registry import Registry
+from service.schema_types.base import LEVELS, Level
 
 LEVEL: Final = "compatibilityLevel"
 

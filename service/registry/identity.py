@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from service.registry.model import Metadata, Reference
-from service.registry.rules import RuleSet, update_hash
+from service.registry.rule_sets import RuleSet, update_hash
 
 _PRESENT = b"\x01"
 

@@ -8,9 +8,9 @@ import time
 from dataclasses import replace
 from typing import Any, Final
 
-from schemas.errors import RegistryError
-from service.registry.core import Registry
+from schemas.model.errors import RegistryError
 from service.registry.model import DEFAULT_CONTEXT, Lineage
+from service.registry.registry import Registry
 
 MOST_TABLES: Final = 10_000
 _LONGEST: Final = 1_000

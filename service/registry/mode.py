@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.errors import RegistryError
-from service.registry.core import Registry
+from schemas.model.errors import RegistryError
+from service.registry.names import BELOW_ALL, SERVER, chain, covers, scope_of, shown_context
 from service.registry.ports import Reader, Writer
-from service.registry.scopes import BELOW_ALL, SERVER, chain, covers, scope_of, shown_context
+from service.registry.registry import Registry
 
 READWRITE: Final = "READWRITE"
 IMPORT: Final = "IMPORT"

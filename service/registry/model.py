@@ -7,27 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.registry.rules import RuleSet
+from service.registry.rule_sets import RuleSet
+from service.schema_types.base import Tags
 
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1
 
+
 _QUALIFIED = re.compile(r":(\.[^:]*):")
+
 
 Metadata = Mapping[str, Any]
 """`{"tags": {path: [..]}, "properties": {..}, "sensitive": [..]}`, empty parts left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tagged:
-    """Tags of one part of a schema. `path` is a full name, or that and a field; `kind` is sr_record or sr_field."""
-
-    path: str
-    kind: str
-    tags: tuple[str, ...]
-
-
-Tags = tuple[Tagged, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +34,6 @@ class Reference:
         subject = "null" if self.subject is None else self.subject
         version = "null" if self.version is None else self.version
         return f"{{name='{self.name}', subject='{subject}', version={version}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Referenced:
-    """The text a reference leads to. `direct`: the schema itself names it, not only what it refers to."""
-
-    name: str
-    subject: str
-    version: int
-    text: str
-    direct: bool
-
-
-class NotParsed(ValueError):
-    """A text is no schema of its type."""
-
-
-class NotValid(ValueError):
-    """A schema was understood but uses what is not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""What the rules need from a store. Any store that keeps these promises will do (checks: tests/service/test_store.py).
+"""What the rules need from a store. Any store that keeps these promises will do (checks:
+tests/service/store/test_store.py).
 
 A transaction sees one state of the store. A write transaction is alone: nobody else writes until it ends, so a rule may
 look first and write after. Leaving the block normally makes the writes durable before it returns; an exception undoes
-them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT; one of the latter, `patience.Outage`, says
+them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT; one of the latter, `deadline.Outage`, says
 that nothing was written and that doing all of it again may help.
 """
 
@@ -13,8 +14,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from service.registry.footprint import Listener
 from service.registry.model import Content, Counts, Lineage, Stored, VersionRow, Warned
+from service.registry.read_set import Listener
 
 T = TypeVar("T")
 

@@ -6,14 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from schemas.errors import RegistryError
+from schemas.model.errors import RegistryError
 from service.registry import config
-from service.registry.abilities import Formats, HoldsTags
-from service.registry.content import stored_schema
-from service.registry.core import Registry
-from service.registry.model import DEFAULT_CONTEXT, Stored, Tagged, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
 from service.registry.ports import Reader
+from service.registry.references import stored_schema
+from service.registry.registry import Registry
 from service.registry.subjects import ALL_CONTEXTS, matches
+from service.schema_types.base import Formats, HoldsTags, Tagged
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from schemas.errors import SetupError
-from service.store import history_tables as history_tables  # its tables are part of the layout
+from schemas.model.errors import SetupError
+from service.store import tables as tables  # its tables are part of the layout
 from service.store.dialects import Dialect
-from service.store.sql import SqlStore
+from service.store.sql_store import SqlStore
 from service.store.urls import shown_url
 
 __all__ = ["SqlStore", "dialect_of", "open_store", "shown_url"]

@@ -35,10 +35,10 @@ from sqlalchemy import (
     select,
 )
 
-from schemas.errors import SetupError
+from schemas.model.errors import SetupError
 from service.store.dialects import Dialect
-from service.store.layout import LAYOUT_FACT, bring_up, found_layout, refuse
-from service.store.sql import SqlStore, reading
+from service.store.migrations import LAYOUT_FACT, bring_up, found_layout, refuse
+from service.store.sql_store import SqlStore, reading
 from service.store.tables import facts, metadata
 
 FORMAT: Final = "ticdc-bridge backup"

@@ -21,12 +21,11 @@ from sqlalchemy import (
     select,
 )
 
-from schemas.table import Table, TableId
-from service.history import forms
-from service.history.model import END, FIRST, DatabaseRow, DdlRecord, Drift, Position, State
-from service.history.rows import ALL, Key, NameRow, key_of
-from service.store import history_tables as sql
-from service.store.ready import Ready
+from schemas.model.table import Table, TableId
+from service.history import table_codec
+from service.history.model import ALL, END, FIRST, DatabaseRow, DdlRecord, Drift, Key, NameRow, Position, State, key_of
+from service.store import tables as sql
+from service.store.statements import Ready
 
 _MOST_KEYS = 100
 
@@ -135,7 +134,7 @@ _PENDING_UP_TO = Ready(
 class Queries:
     """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
 
-    def __init__(self, connection: Connection, changefeed: int, name: str, tables: forms.Tables) -> None:
+    def __init__(self, connection: Connection, changefeed: int, name: str, tables: table_codec.Tables) -> None:
         self.connection = connection
         self._changefeed, self._changefeed_name = changefeed, name
         self._tables = tables
@@ -201,7 +200,7 @@ class Queries:
         found = self._tables.get(form, id_)
         if found is None:
             (body,) = _FORM(self.connection, form_=form).fetchone()
-            found = forms.decode(bytes(body), id_)
+            found = table_codec.decode(bytes(body), id_)
             self._tables.put(form, found)
         return found
 

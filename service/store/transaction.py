@@ -20,17 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from schemas.errors import RegistryError
-from service.registry.footprint import (
-    ANYTHING,
-    CONTEXTS,
-    CURRENT,
-    Part,
-    config_part,
-    id_part,
-    mode_part,
-    subject_part,
-)
+from schemas.model.errors import RegistryError
 from service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
@@ -42,7 +32,8 @@ from service.registry.model import (
     Warned,
     qualified,
 )
-from service.store.queries import (
+from service.registry.read_set import ANYTHING, CONTEXTS, CURRENT, Part, config_part, id_part, mode_part, subject_part
+from service.store.statements import (
     BY_CONTENT,
     CONFIGS,
     FIRST_ID,

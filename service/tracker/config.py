@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from schemas import values
-from schemas.errors import SetupError
-from schemas.kafka_settings import client_settings
-from schemas.wire import format_named
+from schemas.inputs.kafka_settings import client_settings
+from schemas.inspect.format_lookup import format_named
+from schemas.model import values
+from schemas.model.errors import SetupError
 from service.history.model import DEFAULT_CHANGEFEED
-from service.tracker.kafka import KafkaSource
+from service.tracker.kafka_source import KafkaSource
 from service.tracker.sources import FileSource, Source
 
 _KAFKA: Final = "kafka:"

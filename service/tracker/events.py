@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schemas.ddl.lexer import WIRE, mode_of
-from schemas.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
-from schemas.table import Table
-from service.history.described import table_after_event
+from schemas.ddl.parser.lexer import WIRE, mode_of
+from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
+from schemas.model.table import Table
+from service.history.manual_entry import table_after_event
 from service.history.model import DdlRecord
-from service.history.reading import ALTERED
-from service.history.texts import clean
+from service.history.statements import ALTERED
+from service.history.times import clean
 
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""

@@ -8,10 +8,10 @@ from contextlib import suppress
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from schemas.event import tso_physical_ms
+from schemas.model.event import tso_physical_ms
 from service.history.ports import History
-from service.registry.patience import Outage
-from service.tracker.running import Trackers
+from service.registry.deadline import Outage
+from service.tracker.tracker import Trackers
 
 _COUNTED = (
     ("new", "DDL events and snapshots that were not known"),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from schemas.errors import WireError
-from schemas.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from schemas.wire import format_named
-from schemas.wire.base import Context, Decoder
+from schemas.formats.base import Context, Decoder
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import WireError
+from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from service.history.model import Batch, DdlRecord, Drift, Place
-from service.history.texts import clean
+from service.history.times import clean
 from service.tracker.events import MAY_LACK_WATERMARKS, NotUsable, record_of, records_of_line
-from service.tracker.observing import Observer
 from service.tracker.progress import Progress
+from service.tracker.row_validation import Observer
 from service.tracker.sources import Read
 
 _LOG = logging.getLogger("service")

@@ -1,4 +1,4 @@
-"""Where events come from: a file, or Kafka (`service.tracker.kafka`)."""
+"""Where events come from: a file, or Kafka (`service.tracker.kafka_source`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.errors import SetupError, WireError
-from schemas.event import Message
-from schemas.messages import parse_line
-from schemas.wire.framing import MAX_MESSAGE
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.inputs.message_lines import parse_line
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
 from service.history.model import Place
 from service.tracker.events import NotUsable, is_line_of_ddl, object_of
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui.ask import Api
+from service.ui.api_client import Api
 from service.ui.pages import page, shown
 
 router = APIRouter(prefix="/ui/lineage", include_in_schema=False)

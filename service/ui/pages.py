@@ -15,8 +15,8 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
-from service.deps import services
-from service.ui.ask import Answer, NotAnswered
+from service.api.services import services
+from service.ui.api_client import Answer, NotAnswered
 
 HOME: Final = "/ui/subjects"
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
@@ -163,14 +163,14 @@ def shown(render: Page) -> Page:
         except NotAnswered as refused:
             return _refusal(refused.answer)
         except BadForm as problem:
-            return page("problem.html", 400, title="Not done", problem=str(problem))
+            return page("error.html", 400, title="Not done", problem=str(problem))
 
     return route
 
 
 def _refusal(answer: Answer) -> Response:
     title = "Not found" if answer.status == 404 else "Not done"
-    response = page("problem.html", answer.status, title=title, problem=answer.problem)
+    response = page("error.html", answer.status, title=title, problem=answer.problem)
     if answer.status == 401:
         response.headers["WWW-Authenticate"] = 'Basic realm="ticdc-bridge"'
     return response

@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
-from service.registry.compat import LEVELS
 from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
-from service.ui.ask import Api
+from service.schema_types.base import LEVELS
+from service.ui.api_client import Api
 from service.ui.diff import folded, side_by_side
 from service.ui.pages import BadForm, number_of, page, part, pretty, shown
 

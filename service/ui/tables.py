@@ -1,18 +1,104 @@
-"""Pages about TiDB's tables: their history, what they were at a time, drift, and the dry run of a statement."""
+"""Pages of table histories: tables, a table and its changes, a table at a time, the check of a DDL statement."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui.ask import Answer, Api
-from service.ui.changed import Look, changes, look
+from service.ui.api_client import Answer, Api
 from service.ui.pages import form, go, number_of, page, part, segment, shown
+
+_LINE: Final = re.compile(r"  (?!`)(.+?),?")
+_KEY: Final = re.compile(r"(PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY `(?:[^`]|``)+`)(.*)")
+_END: Final = ") "
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A table version for comparison: columns and keys by name, each as a line of text; options after the brackets."""
+
+    columns: Mapping[str, str]
+    keys: Mapping[str, str]
+    options: str
+
+
+def look(answer: Mapping[str, Any]) -> Look | None:
+    """Of an answer of /history/{db}/{table}/at/…; None where the columns are not known."""
+    table, text = answer.get("table"), answer.get("show_create")
+    if not table:
+        return None
+    lines = text.split("\n") if isinstance(text, str) else []
+    found = (_KEY.fullmatch(match[1]) for line in lines if (match := _LINE.fullmatch(line)))
+    options = lines[-1].removeprefix(_END) if lines and lines[-1].startswith(_END) else ""
+    return Look(
+        {one["name"]: _column(one) for one in table["columns"]},
+        {match[1]: match[2].strip() for match in found if match},
+        options,
+    )
+
+
+def _column(one: Mapping[str, Any]) -> str:
+    words = [str(one["type"])]
+    if one.get("generated"):
+        words.append(f"AS ({one['generated']}) {'STORED' if one.get('stored') else 'VIRTUAL'}")
+    words.append("NULL" if one["nullable"] else "NOT NULL")
+    if one["default"] is not None:
+        words.append(f"DEFAULT {one['default']}")
+    if one.get("auto_increment"):
+        words.append("AUTO_INCREMENT")
+    if one.get("collate") not in (None, "", "binary"):
+        words.append(f"COLLATE {one['collate']}")
+    if one.get("comment"):
+        words.append(f"COMMENT {one['comment']}")
+    return " ".join(words)
+
+
+def changes(before: Look | None, now: Look | None) -> list[tuple[str, str]]:
+    """(kind, text) of each difference, kind one of gone, new, changed; nothing for the first version that is known."""
+    if before is None or now is None:
+        return []
+    renamed = _renamed(list(before.columns.items()), list(now.columns.items()))
+    old = {renamed.get(name, name): text for name, text in before.columns.items()}
+    found = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
+    found += _compared(old, now.columns)
+    stayed = [name for name in old if name in now.columns]
+    if stayed != [name for name in now.columns if name in old]:
+        found.append(("changed", f"the order of the columns: {', '.join(now.columns)}"))
+    found += _compared(before.keys, now.keys)
+    if before.options != now.options:
+        found.append(("changed", f"{before.options} → {now.options}"))
+    return found
+
+
+def _renamed(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
+    """Columns that have another name and are the same otherwise, in the same place of as many columns."""
+    if len(before) != len(now):
+        return {}
+    names, others = {name for name, _ in before}, {name for name, _ in now}
+    return {
+        name: other
+        for (name, text), (other, as_now) in zip(before, now, strict=True)
+        if text == as_now and name not in others and other not in names
+    }
+
+
+def _compared(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str]]:
+    gone = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
+    new = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
+    changed = [
+        ("changed", f"{name}: {before[name]} → {text}") for name, text in now.items() if before.get(name, text) != text
+    ]
+    return [*gone, *new, *changed]
+
 
 router = APIRouter(prefix="/ui/tables", include_in_schema=False)
 dry_run = APIRouter(prefix="/ui/dry-run", include_in_schema=False)
+
 
 _PAGE: Final = 50
 _PICKS: Final = 100
@@ -87,7 +173,7 @@ async def _which(api: Api, db: str, table: str) -> Response | None:
     known = [feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).ok]
     if len(known) == 1:
         return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(known[0])}")
-    return page("which.html", db=db, table=table, feeds=known) if known else None
+    return page("choose_changefeed.html", db=db, table=table, feeds=known) if known else None
 
 
 async def _look(api: Api, db: str, table: str, commit_ts: int, feed: str | None) -> Look | None:
@@ -111,7 +197,7 @@ async def at(request: Request) -> Response:
     if answer.ok:
         earlier = await api.get("history", db, table, "at", str(answer.value["commit_ts"]), changefeed=feed)
     return page(
-        "at.html",
+        "table_at_time.html",
         answer.status if not answer.ok else 200,
         db=db,
         table=table,
@@ -155,7 +241,7 @@ async def _dry_run(request: Request, given: dict[str, str], answer: Answer | Non
     feeds = await Api(request).get("history", "changefeeds")
     refused = answer is not None and not answer.ok
     return page(
-        "dry_run.html",
+        "ddl_check.html",
         answer.status if answer is not None else 200,
         given=given,
         feeds=[one["changefeed"] for one in feeds.value] if feeds.ok else [],

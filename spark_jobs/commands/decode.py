@@ -6,11 +6,11 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.wire import format_named
-from spark_jobs.commands import grammar
-from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side, view_of
-from spark_jobs.flow import Work
+from schemas.inspect.format_lookup import format_named
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import read_side, view_of
+from spark_jobs.commands.job_runner import run_job
+from spark_jobs.pipeline.job import Work
 
 _EXAMPLES = """\
 examples
@@ -26,18 +26,18 @@ examples
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "decode", "messages → change events in plain form, a JSON line each", _EXAMPLES)
-    p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages; auto: each its own")
+    p = options.command(commands, "decode", "messages → change events in plain form, a JSON line each", _EXAMPLES)
+    p.add_argument("--format", required=True, choices=options.READ, help="format of the messages; auto: each its own")
     p.add_argument(
         "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
     )
     p.add_argument("--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH or FILE.parquet)")
-    grammar.types(p)
+    options.types(p)
     p.add_argument("--time", choices=("text", "interval"), default="text", help="TIME as text or as an interval (text)")
     p.add_argument(
         "--missing", choices=("null", "default"), default="null", help="what a row has for a column added later (null)"
     )
-    grammar.job(p)
+    options.job(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,6 +13,6 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs import demo
+    from spark_jobs.jobs import demo
 
     return demo.run(args.dir)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from schemas.wire import FORMATS
-from spark_jobs.codec import PLAIN
-from spark_jobs.commands import grammar
-from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side, write_side
-from spark_jobs.flow import Work
+from schemas.formats.format_table import FORMATS
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import read_side, write_side
+from spark_jobs.commands.job_runner import run_job
+from spark_jobs.pipeline.codec_config import PLAIN
+from spark_jobs.pipeline.job import Work
 
 _EXAMPLES = """\
 examples
@@ -25,10 +25,10 @@ skipped and counted by kind.
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
+    p = options.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
     p.add_argument("--to", "--format", dest="to", required=True, choices=sorted(FORMATS), help="format written")
-    grammar.job(p)
-    grammar.target(p)
+    options.job(p)
+    options.target(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import SetupError
-from schemas.options import Options
-from spark_jobs import explain
-from spark_jobs.commands import grammar
-from spark_jobs.commands.sides import kafka_of, options_file, read_side
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import kafka_of, options_file, read_side
+from spark_jobs.jobs import explain
 
 
 def add(commands: Any) -> None:
@@ -22,8 +22,8 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     explain.add_arguments(p)
-    p.add_argument("--format", default="auto", choices=grammar.READ, help="format (told by the message)")
-    grammar.reading(p)
+    p.add_argument("--format", default="auto", choices=options.READ, help="format (told by the message)")
+    options.reading(p)
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 
 

@@ -6,15 +6,15 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.errors import SetupError
-from schemas.wire import format_named
-from spark_jobs.commands import grammar
-from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side, view_of
-from spark_jobs.delta import AUTO, ENGINES
-from spark_jobs.endpoints import delta_of
-from spark_jobs.flow import Work
-from spark_jobs.history import statements_of
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import read_side, view_of
+from spark_jobs.commands.job_runner import run_job
+from spark_jobs.io.locations import delta_of
+from spark_jobs.lake.column_history import statements_of
+from spark_jobs.lake.engines.base import AUTO, ENGINES
+from spark_jobs.pipeline.job import Work
 
 _EXAMPLES = """\
 examples
@@ -33,14 +33,14 @@ none: for a folder of this machine; a column that is renamed, dropped or of anot
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
-    p.add_argument("--format", required=True, choices=grammar.READ, help="format of the messages")
+    p = options.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
+    p.add_argument("--format", required=True, choices=options.READ, help="format of the messages")
     p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
     p.add_argument(
         "--engine", choices=(AUTO, *ENGINES), default=AUTO, help="what writes the table (delta-spark, else deltalake)"
     )
-    grammar.types(p)
-    grammar.job(p, merges=True)
+    options.types(p)
+    options.job(p, merges=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import SetupError
-from spark_jobs.commands import grammar
+from schemas.model.errors import SetupError
+from spark_jobs.commands import options
 
 ZIP, SCRIPT = "ticdc_bridge.zip", "bridge.py"
 _MAIN = '''\
 """The script for spark-submit."""
 
-from spark_jobs.cli import main
+from spark_jobs.commands.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())
@@ -35,7 +35,7 @@ The Python of the cluster needs what `pip install ticdc-bridge[spark]` brings, w
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "package", "the zip and the script that spark-submit needs", _EXAMPLES, "")
+    p = options.command(commands, "package", "the zip and the script that spark-submit needs", _EXAMPLES, "")
     p.add_argument("--dir", type=Path, default=Path("dist"), help="where they go (dist)")
 
 

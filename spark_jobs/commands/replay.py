@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import ERRORS, SetupError
-from schemas.event import Message
-from spark_jobs import lineage
-from spark_jobs.commands import grammar
-from spark_jobs.commands.sides import kafka_of
-from spark_jobs.endpoints import KafkaClient, delta_of, different_files, message_sink, source, topic_of
-from spark_jobs.messages import message_of_row
-from spark_jobs.progress import tell_lines, tracked
-from spark_jobs.replay import Choice, Incoming, replay
+from schemas.model.errors import ERRORS, SetupError
+from schemas.model.event import Message
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import kafka_of
+from spark_jobs.io.endpoints import message_sink, source
+from spark_jobs.io.locations import KafkaClient, delta_of, different_files, topic_of
+from spark_jobs.io.message_files import message_of_row
+from spark_jobs.jobs.replay import Choice, Incoming, replay
+from spark_jobs.pipeline.progress import tell_lines, tracked
+from spark_jobs.streaming import lineage
 
 _EXAMPLES = """\
 examples
@@ -34,15 +35,15 @@ exit codes
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
+    p = options.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC|delta:PATH", help="dead letters")
     p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where the messages go")
     p.add_argument("--reason", action="append", default=[], metavar="CODE", help="only these (again for more)")
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
     p.add_argument("--max-attempts", type=int, default=3, metavar="N", help="failures after which it ends (3)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
-    grammar.lineage(p)
-    grammar.kafka(p)
+    options.lineage(p)
+    options.kafka(p)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,10 +79,11 @@ def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
 
 def _of_table(path: str) -> Iterator[Message]:
     """The rows of a Delta table with Kafka's columns. SetupError USAGE for any other place."""
-    from spark_jobs import lake
+    from spark_jobs.lake import tables
+    from spark_jobs.lake.engines import delta_files
 
-    spark = lake.session(None, delta=True)
-    found = spark.read.format("delta").load(lake.absolute(path)) if lake.exists(spark, path) else None
+    spark = tables.session(None, delta=True)
+    found = spark.read.format("delta").load(delta_files.absolute(path)) if delta_files.exists(spark, path) else None
     if found is None or not {"key", "value", "headers"} <= set(found.columns):
         raise SetupError("USAGE", details=f"--in delta:{path}: no Delta table of dead letters")
     for row in found.toLocalIterator():

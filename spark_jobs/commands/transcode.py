@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from schemas.wire import FORMATS, format_named
-from spark_jobs.commands import grammar
-from spark_jobs.commands.running import run_job
-from spark_jobs.commands.sides import read_side, write_side
-from spark_jobs.flow import Work
+from schemas.formats.format_table import FORMATS
+from schemas.inspect.format_lookup import format_named
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import read_side, write_side
+from spark_jobs.commands.job_runner import run_job
+from spark_jobs.pipeline.job import Work
 
 _EXAMPLES = """\
 examples
@@ -22,11 +23,11 @@ examples
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "transcode", "messages of one format → messages of another", _EXAMPLES)
-    p.add_argument("--from", dest="format", required=True, choices=grammar.READ, help="format read")
+    p = options.command(commands, "transcode", "messages of one format → messages of another", _EXAMPLES)
+    p.add_argument("--from", dest="format", required=True, choices=options.READ, help="format read")
     p.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
-    grammar.job(p)
-    grammar.target(p)
+    options.job(p)
+    options.target(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schemas.plain import json_line
-from spark_jobs import lineage
-from spark_jobs.codec import PLAIN
-from spark_jobs.commands import grammar
-from spark_jobs.commands.sides import kafka_of, read_side
-from spark_jobs.endpoints import KafkaClient, plain_source, source
-from spark_jobs.progress import tracked
+from schemas.plain.writer import json_line
+from spark_jobs.commands import options
+from spark_jobs.commands.codec_arguments import kafka_of, read_side
+from spark_jobs.io.endpoints import plain_source, source
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.pipeline.codec_config import PLAIN
+from spark_jobs.pipeline.progress import tracked
+from spark_jobs.streaming import lineage
 
 _EXAMPLES = """\
 examples
@@ -34,23 +35,23 @@ exit codes
 
 
 def add(commands: Any) -> None:
-    p = grammar.command(commands, "verify", "two topics or files: the same events?", _EXAMPLES, "")
-    p.add_argument("--from", dest="format", required=True, choices=[*grammar.READ, PLAIN], help="format of --in")
+    p = options.command(commands, "verify", "two topics or files: the same events?", _EXAMPLES, "")
+    p.add_argument("--from", dest="format", required=True, choices=[*options.READ, PLAIN], help="format of --in")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="one side")
-    p.add_argument("--to", required=True, choices=[*grammar.READ, PLAIN], help="format of --against")
+    p.add_argument("--to", required=True, choices=[*options.READ, PLAIN], help="format of --against")
     p.add_argument("--against", required=True, metavar="FILE|kafka:TOPIC", help="the other side")
-    grammar.reading(p)
+    options.reading(p)
     p.add_argument("--to-registry", metavar="URL", help="registry of --against (default: --registry)")
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of --against (default: --schemas)")
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the format of --against (JSON)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     p.add_argument("--format-out", choices=("text", "json"), default="text", help="form of the report (text)")
-    grammar.lineage(p)
-    p.add_argument("--most", type=grammar.count, default=1000, metavar="N", help="differences listed at most (1000)")
+    options.lineage(p)
+    p.add_argument("--most", type=options.count, default=1000, metavar="N", help="differences listed at most (1000)")
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs.compare import One, Report, compare
+    from spark_jobs.jobs.verify import One, Report, compare
 
     kafka = kafka_of(args)
     first = replace(read_side(args, "flag"), verify_checksum=True)

@@ -15,8 +15,9 @@ from benchmarks import craft, json_formats, rows, sizes, spark_avro, spark_cases
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
-from schemas.event import RowChange
-from spark_jobs.codec import Side, decode_one
+from schemas.model.event import RowChange
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
 
 SOURCES = (rows.customers(), rows.wide())
 

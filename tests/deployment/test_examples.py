@@ -16,8 +16,8 @@ import yaml
 
 from service.settings import Settings
 from service.testing import running_service
-from spark_jobs.cli import main
-from tests.service.support import ROOT, Client
+from spark_jobs.commands.main import main
+from tests.support.service import ROOT, Client
 from tests.support.table import check_rows
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
@@ -120,7 +120,7 @@ def test_metrics_that_are_watched_exist() -> None:
 
 
 def _job_metrics() -> Iterator[str]:
-    from spark_jobs import metrics
+    from spark_jobs.streaming import metrics
 
     for name, *_ in metrics._COUNTERS:
         yield f"{name}_total"

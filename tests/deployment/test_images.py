@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.service.support import ROOT
+from tests.support.service import ROOT
 
 # Runs with only some folders of the repository, and with every other installed package hidden.
 _SCRIPT = """
@@ -38,10 +38,10 @@ if "service" in parts:
     from service.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))
 from base64 import b64decode
-from schemas.event import Message
-from schemas.explain import Question, explain
-from schemas.options import Options
-from schemas.wire.base import Context
+from schemas.model.event import Message
+from schemas.inspect.explain import Question, explain
+from schemas.model.options import Options
+from schemas.formats.base import Context
 options = Options.of({}, time_zone="UTC")
 for line in open("tests/golden/{}/wide.default.jsonl".format(sys.argv[4])):
     one = json.loads(line)

@@ -21,9 +21,9 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.commands.track import with_end
-from spark_jobs.cli import main
-from tests.service.support import environment
+from service.cli.track import with_end
+from spark_jobs.commands.main import main
+from tests.support.service import environment
 
 SECONDS = 240
 _ASK = Path(__file__).with_name("ask.py")

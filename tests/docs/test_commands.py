@@ -24,8 +24,8 @@ from confluent_kafka import Producer
 from service.testing import running_service
 from tests.docs.pages import ROOT, Block, DocPage, pages
 from tests.docs.shell import SECONDS, ended, in_bash, run_here
-from tests.service.support import Client
 from tests.support.kafka import Kafka
+from tests.support.service import Client
 
 LINKED = ("service", "schemas", "spark_jobs", "tests", "benchmarks", "examples", "docs", "scripts", "requirements",
           ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import typer.main
 
 from service.cli import app
-from spark_jobs.cli import parser
+from spark_jobs.commands.main import parser
 from tests.docs.pages import ROOT
 from tests.support.table import check_rows
 

@@ -15,14 +15,14 @@ from urllib.request import Request, urlopen
 import fastavro
 import pytest
 
-from schemas.event import Message
+from schemas.model.event import Message
 from service.testing import running_service
-from spark_jobs.cli import main
-from spark_jobs.lookup import HttpSchemas
-from tests.service.history.support import T0, framed
+from spark_jobs.commands.main import main
+from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
-from tests.support.running import until
+from tests.support.history_events import T0, framed
+from tests.support.processes import until
 from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.event import Message
+from schemas.model.event import Message
 from service.testing import running_service
-from spark_jobs.cli import main
-from tests.service.history.support import T0, framed, record
-from tests.spark_jobs.test_encode import found, numbered, written
-from tests.spark_jobs.test_history_tables import CREATE, STEP, _given, _row, _track
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import found, numbered, written
+from tests.spark_jobs.sources.test_table_history import CREATE, STEP, _given, _row, _track
 from tests.support.golden import Golden
-from tests.support.running import until
+from tests.support.history_events import T0, framed, record
+from tests.support.processes import until
 from tests.support.streams import delta_rows, lines, run_while, send
 
 if TYPE_CHECKING:

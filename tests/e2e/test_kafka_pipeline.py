@@ -14,15 +14,15 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from schemas.event import Message, RowChange, ms_to_tso
-from schemas.table import Value
-from schemas.types import Kind
-from schemas.values import micros_of_datetime, micros_of_time, shift_zone
+from schemas.model.event import Message, RowChange, ms_to_tso
+from schemas.model.table import Value
+from schemas.model.types import Kind
+from schemas.model.values import micros_of_datetime, micros_of_time, shift_zone
 from service.testing import running_service
 from spark_jobs import decode, transcode
-from spark_jobs.cli import main
-from spark_jobs.codec import decode_one, plain_lines, transcode_one
-from spark_jobs.kafka import read_topic
+from spark_jobs.commands.main import main
+from spark_jobs.io.kafka import read_topic
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from tests.support import shop
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cli import main
-from spark_jobs.messages import LineWriter
+from spark_jobs.commands.main import main
+from spark_jobs.io.message_files import LineWriter
 from tests.support.changes import POISON, Changes, change_of
-from tests.support.running import Job
+from tests.support.processes import Job
 from tests.support.streams import letters, lines, received, send
 
 if TYPE_CHECKING:

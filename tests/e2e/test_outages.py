@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException
 
-from spark_jobs.cli import main
-from spark_jobs.kafka import read_topic
-from tests.spark_jobs.registries import Answer, Server, answer, golden_registry, serving
+from spark_jobs.commands.main import main
+from spark_jobs.io.kafka import read_topic
+from tests.support.blocking_registry import Gate
 from tests.support.changes import POISON, Changes, change_of
-from tests.support.gate import Gate
 from tests.support.golden import Golden
-from tests.support.running import until
+from tests.support.processes import until
+from tests.support.registries import Answer, Server, answer, golden_registry, serving
 from tests.support.streams import letters, lines, received, run_while, send
 
 if TYPE_CHECKING:

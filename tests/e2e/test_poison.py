@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.event import Message
+from schemas.model.event import Message
 from service.testing import running_service
-from spark_jobs.cli import main
-from spark_jobs.dead_letter import ATTEMPT, DETAIL, ORIGIN, REASON
-from spark_jobs.lookup import HttpSchemas
-from tests.spark_jobs.test_encode import found, written
+from spark_jobs.commands.main import main
+from spark_jobs.io.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
+from spark_jobs.sources.schema_registry import HttpSchemas
+from tests.spark_jobs.commands.test_encode import found, written
 from tests.support.changes import Changes, change_of
 from tests.support.poison import GOOD, poison, rows
 from tests.support.streams import lines, received, send

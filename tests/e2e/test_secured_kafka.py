@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.kafka_settings import for_java
-from spark_jobs.cli import main
-from tests.service.access.certificates import Authority
+from schemas.inputs.kafka_settings import for_java
+from spark_jobs.commands.main import main
+from tests.support.certificates import Authority
 from tests.support.changes import Changes, change_of
 from tests.support.kafka import Kafka
 from tests.support.streams import lines, received, send

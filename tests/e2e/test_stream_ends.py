@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_jobs import sinks
-from spark_jobs.cli import main
-from spark_jobs.http_json import told_to_stop
-from tests.spark_jobs.registries import answer, golden_registry, serving
+from spark_jobs.commands.main import main
+from spark_jobs.sources.http_client import told_to_stop
+from spark_jobs.streaming import sinks
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
-from tests.support.running import until
+from tests.support.processes import until
+from tests.support.registries import answer, golden_registry, serving
 from tests.support.streams import delta_rows, letters, lines, received, run_while, send
 from tests.support.table import check_rows
 

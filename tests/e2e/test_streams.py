@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.event import Message
-from schemas.options import Options
-from schemas.plain import plain_event
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.plain.writer import plain_event
 from service.testing import running_service
-from spark_jobs.cli import main
-from spark_jobs.codec import Side
-from spark_jobs.dead_letter import ORIGIN, REASON
-from spark_jobs.kafka import TopicWriter, read_topic
-from spark_jobs.lookup import FileSchemas, HttpSchemas
-from spark_jobs.messages import read_messages
+from spark_jobs.commands.main import main
+from spark_jobs.io.dead_letters import ORIGIN, REASON
+from spark_jobs.io.kafka import TopicWriter, read_topic
+from spark_jobs.io.message_files import read_messages
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
 

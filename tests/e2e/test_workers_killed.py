@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from schemas.event import Message
-from spark_jobs.cli import main
-from spark_jobs.kafka import TopicWriter
-from spark_jobs.messages import read_messages
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from spark_jobs.io.kafka import TopicWriter
+from spark_jobs.io.message_files import read_messages
+from tests.support.blocking_registry import Gate
 from tests.support.changes import POISON
 from tests.support.cluster import executor_of, packaged, submitted
-from tests.support.gate import Gate
 from tests.support.golden import Golden
-from tests.support.running import Job
+from tests.support.processes import Job
 from tests.support.streams import letters, received
 
 if TYPE_CHECKING:

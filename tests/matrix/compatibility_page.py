@@ -11,16 +11,20 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from service.testing import running_service
-from tests.service.support import GOLDEN, ROOT
-from tests.service.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool
+from tests.service.api.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool
+from tests.support.service import GOLDEN, ROOT
 
 PAGE = ROOT / "docs" / "compatibility.md"
 CLIENTS = {
-    "tests/service/test_client_methods.py": "confluent-kafka for Python: every method, with every parameter",
-    "tests/service/test_clients.py": "confluent-kafka for Python: Avro, JSON Schema and Protobuf serializers",
-    "tests/service/test_node_client.py": "`@kafkajs/confluent-schema-registry` for Node",
-    "tests/service/test_go_client.py": "franz-go's `sr` for Go",
-    "tests/service/test_ticdc.py": "TiCDC's own requests, as its source sends them",
+    "tests/service/clients/test_python_client_methods.py": (
+        "confluent-kafka for Python: every method, with every parameter"
+    ),
+    "tests/service/clients/test_python_client.py": (
+        "confluent-kafka for Python: Avro, JSON Schema and Protobuf serializers"
+    ),
+    "tests/service/clients/test_node_client.py": "`@kafkajs/confluent-schema-registry` for Node",
+    "tests/service/clients/test_go_client.py": "franz-go's `sr` for Go",
+    "tests/service/api/test_ticdc.py": "TiCDC's own requests, as its source sends them",
 }
 _TITLES = {
     "confluent-8.5.0.jsonl": "Avro and the API at large",

@@ -1,6 +1,7 @@
 """The matrix of docs/formats.md: how each SQL type is carried by each format, and what is lost, from the tables.
 
-Made from `schemas/types.py`, the formats' own schemas and `schemas/losses.py`; the tests hold the formats to it.
+Made from `schemas/model/types.py`, the formats' own schemas and `schemas/inspect/losses.py`; the tests hold the formats
+to it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from schemas.event import RowChange
-from schemas.losses import LOSSES, OF_TARGET, Loss
-from schemas.options import Options
-from schemas.publish import avro as avro_publish
-from schemas.publish import debezium as json_publish
-from schemas.publish import debezium_avro, debezium_mysql
-from schemas.table import Column, Table, TableId, Value
-from schemas.types import TYPES, Kind, TidbType
-from schemas.wire import FORMATS
-from schemas.wire.base import Context
-from tests.matrix.passage import FORMS, MORE_FORMS
-from tests.schemas.rows import ORIGIN
+from schemas.formats.avro import schema as avro_publish
+from schemas.formats.base import Context
+from schemas.formats.debezium import avro_schema
+from schemas.formats.debezium import json_schema as json_publish
+from schemas.formats.debezium.mysql_connector import schema
+from schemas.formats.format_table import FORMATS
+from schemas.inspect.losses import LOSSES, OF_TARGET, Loss
+from schemas.model.event import RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import TYPES, Kind, TidbType
+from tests.matrix.round_trip import FORMS, MORE_FORMS
 from tests.support.golden import ROOT, Registry
+from tests.support.rows import ORIGIN
 
 PAGE = ROOT / "docs" / "formats.md"
 BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of the matrix -->\n"
@@ -37,7 +39,7 @@ _VALUES: dict[Kind, Value] = {
     Kind.DATETIME: "2024-02-29 12:00:00.000000", Kind.TIMESTAMP: "2024-02-29 12:00:00.000000",
     Kind.TIME: "12:00:00.000000", Kind.JSON: "{}", Kind.TEXT: "a", Kind.VECTOR: "[1]",
 }  # fmt: skip
-# Craft has no schema: how its content is made is in schemas/wire/craft/columns.py, by kind.
+# Craft has no schema: how its content is made is in schemas/formats/craft/columns.py, by kind.
 _CRAFT = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR), "varint"),
     **dict.fromkeys((Kind.ENUM, Kind.SET, Kind.BIT), "uvarint (number)"),
@@ -186,8 +188,8 @@ _CARRIERS: dict[str, Callable[[Column], str]] = {
     "avro": _avro,
     "craft": lambda column: "uvarint" if column.unsigned else _CRAFT.get(column.type.kind, "text"),
     "debezium": _connect(json_publish.connect_type),
-    "debezium-avro": _connect(lambda column: debezium_avro.connect_type(column, Options())),
-    "debezium-mysql": _connect(lambda column: debezium_mysql.connect_type(column, Options())),
+    "debezium-avro": _connect(lambda column: avro_schema.connect_type(column, Options())),
+    "debezium-mysql": _connect(lambda column: schema.connect_type(column, Options())),
     "open": _open("open"),
     "open-tiflow": _open("open-tiflow"),
 }

@@ -1,15 +1,15 @@
-"""docs/types.md: every TiDB type, what it is called in each format and in Spark, from `schemas/types.py`."""
+"""docs/types.md: every TiDB type, what it is called in each format and in Spark, from `schemas/model/types.py`."""
 
 from __future__ import annotations
 
-from schemas.types import TYPES, TidbType
+from schemas.model.types import TYPES, TidbType
 from tests.support.golden import ROOT
 
 PAGE = ROOT / "docs" / "types.md"
 _HEAD = """\
 # Types
 
-Made by `make docs` from `schemas/types.py`; a type is one row there. How a value of each type is written in each format, and which values can't be kept, is the matrix of [formats.md](formats.md).
+Made by `make docs` from `schemas/model/types.py`; a type is one row there. How a value of each type is written in each format, and which values can't be kept, is the matrix of [formats.md](formats.md).
 
 - Code: the type code of MySQL's protocol, which Open Protocol and Craft carry. CHAR and BINARY share one, and so do VARCHAR and VARBINARY, TEXT and BLOB; the flag `binary` tells them apart.
 - Avro: `tidb_type` of TiCDC's schema, and the type on the wire. DECIMAL is text with `avro-decimal-handling-mode=string`, BIGINT UNSIGNED with `avro-bigint-unsigned-handling-mode=string`. Several SQL types share one `tidb_type`; without a table definition the widest of them is meant.

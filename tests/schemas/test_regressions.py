@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import WireError
-from schemas.event import Message, RowChange
-from schemas.options import Options
-from schemas.plain import json_line, plain_event
-from schemas.plain_read import PlainDecoder, plain_message
-from schemas.table import Column, Table, TableId, TableVersion
-from schemas.types import BY_NAME
-from schemas.wire.base import Context
-from schemas.wire.debezium import DebeziumEncoder
-from spark_jobs.codec import Side, decode_one, transcode_one
-from spark_jobs.definitions import Definitions
-from spark_jobs.lookup import FileSchemas, Registered
-from tests.schemas.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
+from schemas.formats.base import Context
+from schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from schemas.model.errors import WireError
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME
+from schemas.plain.reader import PlainDecoder, plain_message
+from schemas.plain.writer import json_line, plain_event
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.table_definitions import Definitions
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
+from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
 
 G = Golden("debezium", "pk_int.ext.schema")
 
@@ -401,10 +402,18 @@ def test_a13_negative_commit_ts_from_avro_is_not_written() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["schemas.publish.avro", "schemas.publish.debezium", "schemas.wire.avro", "schemas.ports", "schemas.plain"],
+    [
+        "schemas.formats.avro.schema",
+        "schemas.formats.debezium.json_schema",
+        "schemas.formats.avro.decoder",
+        "schemas.model.ports",
+        "schemas.plain.writer",
+    ],
 )
 def test_g1_every_module_imports_on_its_own(module: str) -> None:
-    """schemas.publish.avro → schemas.options → schemas.wire → schemas.wire.avro → schemas.publish.avro (partial)."""
+    """schemas.formats.avro.schema → schemas.model.options → schemas.formats.format_table → schemas.formats.avro.decoder
+    → schemas.formats.avro.schema (partial).
+    """
     import subprocess
     import sys
 

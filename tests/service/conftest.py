@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from service.registry.core import Registry
+from service.registry.registry import Registry
 from service.store import SqlStore, open_store
+from service.store.history_reader import HistoryStore
 from service.testing import running_service
-from tests.service.support import Client, empty_store, environment
+from tests.support.service import Client, empty_store, environment
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,3 +60,11 @@ def store(store_url: str) -> Iterator[SqlStore]:
 @pytest.fixture
 def registry(store: SqlStore) -> Registry:
     return Registry(store)
+
+
+@pytest.fixture
+def histories(store_url: str) -> Iterator[HistoryStore]:
+    """On each kind of store."""
+    store = open_store(store_url)
+    yield HistoryStore(store)
+    store.close()

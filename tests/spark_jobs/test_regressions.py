@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.errors import SetupError, WireError
-from schemas.event import Message
-from spark_jobs.cli import main
-from spark_jobs.frames import read_files
-from spark_jobs.kafka import read_topic
-from spark_jobs.lookup import HttpSchemas
-from spark_jobs.messages import message_line, parse_line, read_messages
-from tests.spark_jobs.registries import answer, golden_registry, serving
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from spark_jobs.io.kafka import read_topic
+from spark_jobs.io.message_files import message_line, parse_line, read_messages
+from spark_jobs.sources.schema_registry import HttpSchemas
+from spark_jobs.spark.frames import read_files
 from tests.support.golden import Golden
+from tests.support.registries import answer, golden_registry, serving
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.event import Message
-from tests.service.history.support import T0, framed, resolved
+from schemas.model.event import Message
+from tests.support.history_events import T0, framed, resolved
 
 STEP = 1 << 18
 CREATE = "CREATE TABLE orders (id bigint PRIMARY KEY, total decimal(10,2), note varchar(40))"

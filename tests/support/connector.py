@@ -7,11 +7,11 @@ import json
 from functools import cache
 from typing import Any
 
-from schemas.event import Message
-from schemas.options import Options
-from schemas.table import TableId, TableVersion
-from spark_jobs.codec import Side
-from spark_jobs.lookup import FileSchemas, Registered
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.table import TableId, TableVersion
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
 from tests.support.golden import GOLDEN
 
 FOLDER = GOLDEN / "debezium-mysql"

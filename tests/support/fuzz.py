@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import WireError
-from schemas.event import Message
-from schemas.plain import json_line, plain_error
-from schemas.wire.base import Decoder
-from spark_jobs.codec import Result, decode_one, plain_lines
+from schemas.formats.base import Decoder
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from schemas.plain.writer import json_line, plain_error
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from spark_jobs.pipeline.result import Result
 from tests.support.golden import Golden, cases
 
 GIVEN = os.environ.get("BRIDGE_FUZZ")

@@ -12,15 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from schemas.claim_folder import ClaimFolder
-from schemas.errors import WireError
-from schemas.event import Event, Message
-from schemas.options import Options
-from schemas.ports import SchemaId
-from spark_jobs.codec import Side, decode_one, plain_lines
-from spark_jobs.definitions import Definitions
-from spark_jobs.lookup import FileSchemas
-from spark_jobs.messages import read_messages
+from schemas.inputs.claim_check_folder import ClaimFolder
+from schemas.model.errors import WireError
+from schemas.model.event import Event, Message
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId
+from spark_jobs.io.message_files import read_messages
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.table_definitions import Definitions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -166,7 +167,7 @@ def case_module() -> Any:
 
 
 class Registry:
-    """A schema registry in memory (schemas.ports.SchemaSource) that gives out ids."""
+    """A schema registry in memory (schemas.model.ports.SchemaSource) that gives out ids."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, list[str]] = {}

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from schemas.codec import inflate
-from schemas.event import Message, RowChange
-from schemas.options import Options
-from schemas.wire.base import BatchEncoder, Decoder
-from schemas.wire.open_protocol.frame import join_key, join_value
-from spark_jobs.codec import Side, decode_one
+from schemas.codec import compression
+from schemas.formats.base import BatchEncoder, Decoder
+from schemas.formats.open_protocol.frame import join_key, join_value
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
 from tests.support import connector, fuzz
 from tests.support.golden import Golden, Registry
 
@@ -126,10 +127,10 @@ def _json(good: Message, paths: Iterable[tuple[Any, ...]], size: int) -> Iterato
 def _packed(good: Message, size: int) -> Iterator[Hostile]:
     """A document that fits into few bytes, compressed as TiCDC compresses whole messages."""
     inner = b'{"type":[' + b"1," * (size * 8 // 2) + b"1]}"
-    for name, pack in (("Snappy", inflate.snap), ("LZ4", inflate.lz4)):
+    for name, pack in (("Snappy", compression.snap), ("LZ4", compression.lz4)):
         yield Hostile(f"{name} of eight times as much", replace(good, value=pack(inner)), _REFUSED, len(inner))
         yield Hostile(f"{name} of more than may be", replace(good, value=pack(bytes(65 * MIB))), _REFUSED, 64 * MIB)
-    for name, head in (("Snappy", b"\xff\xff\xff\x1f\xf0"), ("LZ4", inflate.LZ4_MAGIC + b"\x64\x40\xa7")):
+    for name, head in (("Snappy", b"\xff\xff\xff\x1f\xf0"), ("LZ4", compression.LZ4_MAGIC + b"\x64\x40\xa7")):
         yield Hostile(f"{name} of nothing", replace(good, value=head + bytes(size)), _REFUSED, size)
 
 

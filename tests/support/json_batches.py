@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow
 
 from benchmarks.json_formats import short
-from schemas.errors import WireError
-from schemas.event import MAX_TSO, Message, RowChange
-from schemas.table import Table, TableVersion
-from schemas.wire import format_named
-from schemas.wire.base import Context, Decoder, OneTable
-from spark_jobs.json_arrow import ArrowJsonDecoder
-from tests.schemas.rows import column, table
-from tests.spark_jobs.test_craft_arrow import COLUMNS, wide_rows
-from tests.support.arrow import check_rows
+from schemas.formats.base import Context, Decoder, OneTable
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, Message, RowChange
+from schemas.model.table import Table, TableVersion
+from spark_jobs.arrow.table_decoders import ArrowJsonDecoder
+from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, wide_rows
+from tests.support.arrow_rows import check_rows
+from tests.support.rows import column, table
 
 pa: Any = pyarrow
 FORMATS = ("debezium", "open", "open-tiflow")

@@ -21,9 +21,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from spark_jobs.ivy import ivy_jar
-from spark_jobs.jars import jars
-from spark_jobs.java import find_java
+from spark_jobs.runtime.ivy import ivy_jar
+from spark_jobs.runtime.jars import jars
+from spark_jobs.runtime.java import find_java
 from tests.support import watchdog
 
 START_SECONDS = 90

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs import lake
-from spark_jobs.cli import main
-from spark_jobs.session import _JVM_OPTIONS
+from spark_jobs.commands.main import main
+from spark_jobs.lake import tables
+from spark_jobs.spark.session import _JVM_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def run(spark: SparkSession, words: list[str]) -> int:
 
 
 def together(jobs: list[list[str]]) -> int:
-    spark = lake.session("local[2]", True, _SHORT)
+    spark = tables.session("local[2]", True, _SHORT)
     with ThreadPoolExecutor(len(jobs)) as pool:
         codes = [one.result() for one in [pool.submit(run, spark, words) for words in jobs]]
     return next((code for code in codes if code > 1), 0)

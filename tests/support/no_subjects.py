@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.history.dry_run.ports import Registered, Rehearsal
+from service.ddl_check.ports import Registered, Rehearsal
 
 
 class NoSubjects:

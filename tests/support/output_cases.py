@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schemas.event import Message
-from schemas.options import Options
-from spark_jobs.codec import Side
-from spark_jobs.lookup import FileSchemas
-from spark_jobs.messages import message_line
+from schemas.model.event import Message
+from schemas.model.options import Options
+from spark_jobs.io.message_files import message_line
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.sources.schema_registry import FileSchemas
 from tests import fuzzing
 from tests.support import connector
 from tests.support.golden import FORMATS, Golden, cases

@@ -6,7 +6,7 @@ import json
 import struct
 from dataclasses import replace
 
-from schemas.event import Message
+from schemas.model.event import Message
 from tests.support.golden import Golden
 
 GOOD = {

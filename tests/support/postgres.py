@@ -127,7 +127,7 @@ class Postgres(DatabaseServer):
     def up(self) -> None:
         """Start the server on the data and the port that it had before."""
         command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
-        down = [] if self._ids is None else [sys.executable, str(_HERE / "step_down.py"), *map(str, self._ids)]
+        down = [] if self._ids is None else [sys.executable, str(_HERE / "unprivileged.py"), *map(str, self._ids)]
         with self._log_file.open("ab") as out:
             self._process = watchdog.start([*down, *command], out, self._alive, self.folder)
         deadline = time.monotonic() + START_SECONDS

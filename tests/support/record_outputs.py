@@ -26,12 +26,13 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType
 
-from schemas.plain import json_line
-from spark_jobs.cli import main as run_command
-from spark_jobs.codec import Side, decode_one, plain_lines, transcode_one
-from spark_jobs.datasource import changes
-from spark_jobs.messages import message_line
-from spark_jobs.workers import DecodeBatches, TranscodeBatches
+from schemas.plain.writer import json_line
+from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
+from spark_jobs.commands.main import main as run_command
+from spark_jobs.io.message_files import message_line
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from spark_jobs.spark.data_source import changes
 from tests.support.golden import ROOT, Registry
 from tests.support.output_cases import READ, WRITTEN, OutputCase, output_cases
 
@@ -71,7 +72,7 @@ def digest(*parts: object) -> str:
 
 def writing_side(format_: str, zone: str) -> Side:
     """The side written: a registry in memory that gives out ids, and what can't be kept exactly is flagged."""
-    from schemas.options import Options
+    from schemas.model.options import Options
 
     return Side(format_, Registry(), Options.of({"time_zone": zone, "on_lossy": "flag"}))  # type: ignore[arg-type]
 

@@ -12,13 +12,13 @@ from unittest import mock
 from fastapi.routing import APIRoute
 from typer.testing import CliRunner
 
-from schemas.errors import ERRORS
-from service.access.acl import OF_SERVER
+from schemas.model.errors import ERRORS
 from service.app import create_app, served_around
+from service.auth.acl import OF_SERVER
 from service.cli import app as service_commands
 from service.settings import Settings
-from spark_jobs.cli import COMMANDS, parser
-from tests.service.access.support import ADMIN, InProcess, bearer, files, rule
+from spark_jobs.commands.main import COMMANDS, parser
+from tests.support.access import ADMIN, InProcess, bearer, files, rule
 from tests.support.record_outputs import Row, digest
 
 _RIGHTS = ("read", "write", "delete", "config", "history", "metrics", "admin")
@@ -68,7 +68,7 @@ def _status(status: int, body: bytes) -> str:
 
 
 def record_program() -> Iterator[Row]:
-    """Help of every command, /openapi.json, route × right → status, every text of schemas/errors.py."""
+    """Help of every command, /openapi.json, route × right → status, every text of schemas/model/errors.py."""
     yield from _help()
     with tempfile.TemporaryDirectory() as folder:
         described = create_app(Settings(store=f"sqlite:///{folder}/registry.db")).openapi()

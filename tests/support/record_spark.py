@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from schemas.errors import BridgeError
-from schemas.event import RowChange
-from schemas.table import TableId
-from spark_jobs import decode, jvm, transcode
-from spark_jobs.codec import decode_one
-from spark_jobs.datasource import register
+from schemas.model.errors import BridgeError
+from schemas.model.event import RowChange
+from schemas.model.table import TableId
+from spark_jobs import decode, transcode
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.spark import avro_jvm
+from spark_jobs.spark.data_source import register
 from tests.support.golden import Registry
 from tests.support.output_cases import READ, WRITTEN, OutputCase, output_cases
 from tests.support.record_outputs import Row, digest, kafka_table, run_quietly
@@ -38,8 +39,8 @@ _CHOSEN = {
 
 def session() -> SparkSession:
     """A session as that of quick tests, for the command: what expressions give is the same, compiled or interpreted."""
-    from spark_jobs.lake import delta_config
-    from spark_jobs.session import spark_session
+    from spark_jobs.lake.tables import delta_config
+    from spark_jobs.spark.session import spark_session
     from tests.conftest import INTERPRETED, QUICK
 
     return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **delta_config()})
@@ -131,15 +132,15 @@ def record_avro(spark: SparkSession, check: str) -> Iterator[Row]:
 def record_without_classes(spark: SparkSession) -> Iterator[Row]:
     """One table of Avro where the JVM takes no classes of ours."""
     application = str(spark.sparkContext.applicationId)
-    before = jvm._loaders.get(application)
-    jvm._loaders[application] = None
+    before = avro_jvm._loaders.get(application)
+    avro_jvm._loaders[application] = None
     try:
         yield from _of_tables(spark, ("avro",), False, check="exact")
         yield from _of_tables(spark, ("avro",), False, check="header")
     finally:
-        jvm._loaders.pop(application)
+        avro_jvm._loaders.pop(application)
         if before is not None:
-            jvm._loaders[application] = before
+            avro_jvm._loaders[application] = before
 
 
 def record_transcode(spark: SparkSession) -> Iterator[Row]:

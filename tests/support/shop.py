@@ -6,11 +6,11 @@ import json
 from importlib.resources import files
 from pathlib import Path
 
-from schemas.event import Message
-from schemas.options import Options
-from spark_jobs.codec import Side
-from spark_jobs.lookup import FileSchemas, HttpSchemas
-from spark_jobs.messages import read_messages
+from schemas.model.event import Message
+from schemas.model.options import Options
+from spark_jobs.io.message_files import read_messages
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 ZONE = "Asia/Shanghai"
 _FILES = Path(str(files("schemas") / "files"))

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from schemas.event import Message
-from spark_jobs.cli import main
-from spark_jobs.kafka import TopicWriter, read_topic
-from spark_jobs.messages import read_messages
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from spark_jobs.io.kafka import TopicWriter, read_topic
+from spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

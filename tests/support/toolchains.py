@@ -2,7 +2,7 @@
 
 Versions are pinned in the tests' own folders with their hashes (`package-lock.json`, `go.sum`), which npm and Go
 check. Neither file names where packages come from: that is the business of the machine's settings. To pin anew:
-`npm run lock` in `tests/service/node`, `go get …@latest && go mod tidy` in `tests/service/go`.
+`npm run lock` in `tests/service/clients/node`, `go get …@latest && go mod tidy` in `tests/service/clients/go`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_jobs.cache import cache_dir, locked
+from spark_jobs.runtime.cache import cache_dir, locked
 
 FETCH_SECONDS = 250  # below the limit of a test, 300
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.

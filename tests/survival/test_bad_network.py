@@ -12,11 +12,11 @@ from typing import TypeVar
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from schemas.errors import BridgeError
-from spark_jobs.lookup import HttpSchemas
-from tests.service.support import Client
+from schemas.model.errors import BridgeError
+from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.proxy import Trouble, proxied
-from tests.survival.truth import Told, schema
+from tests.support.service import Client
+from tests.survival.acknowledged_writes import Told, schema
 
 WRITES = 200
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import pytest
 
 from service.testing import running_service
-from tests.service.support import Answer, Client
 from tests.support.postgres import Postgres
 from tests.support.proxy import Trouble, proxied
-from tests.survival.truth import Told, schema
+from tests.support.service import Answer, Client
+from tests.survival.acknowledged_writes import Told, schema
 
 WRITES = 80
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.

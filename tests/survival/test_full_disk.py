@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from service.testing import running_service
-from tests.service.support import Client, column, record
 from tests.support.postgres import Postgres, PostgresDidNotStart, PostgresMissing
-from tests.survival.truth import Told, schema
+from tests.support.service import Client, column, record
+from tests.survival.acknowledged_writes import Told, schema
 
 SIZE = 160 << 20
 TIMED_OUT = (500, 50002)

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from service.testing import running_service
-from tests.service.support import Client, column, process_service, record
+from tests.support.service import Client, column, process_service, record
 from tests.support.table import check_rows
-from tests.survival.truth import Told, schema
+from tests.survival.acknowledged_writes import Told, schema
 
 AT_ONCE = 64
 SLOW = 500

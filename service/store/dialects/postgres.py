@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.pool import NullPool
 
-from schemas.errors import SetupError
+from schemas.model.errors import SetupError
 from service.store.dialects import driver
 from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata

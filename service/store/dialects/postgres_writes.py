@@ -12,10 +12,10 @@ import psycopg
 from psycopg import errors, pq
 from sqlalchemy import Connection, Engine, exc
 
-from schemas.errors import RegistryError
-from service.registry.patience import pauses
+from schemas.model.errors import RegistryError
+from service.registry.deadline import pauses
 from service.store.dialects import driver, drop
-from service.store.dialects.numbers import Looks, Numbers
+from service.store.dialects.change_counter import Looks, Numbers
 
 WRITER: Final = "writer "
 

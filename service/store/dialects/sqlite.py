@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine, event
 
-from schemas.errors import SetupError
+from schemas.model.errors import SetupError
 from service.store.dialects import driver, drop
 
 _POOL = 64

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ddl.apply import apply
-from schemas.ddl.catalog import Names, new_catalog
-from schemas.ddl.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, Mode
-from schemas.ddl.parser import parse
-from schemas.ddl.statements import Statement
-from schemas.errors import DdlError
-from tests.schemas.ddl.histories import texts
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Names, new_catalog
+from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import Statement
+from schemas.model.errors import DdlError
+from tests.support.ddl_histories import texts
 from tests.support.each import each
 from tests.support.fuzz import amounts
 

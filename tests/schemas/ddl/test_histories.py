@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from schemas.ddl.apply import apply
-from schemas.ddl.catalog import Catalog, Database, new_catalog
-from schemas.ddl.charsets import DEFAULT
-from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode
-from schemas.ddl.parser import parse
-from schemas.ddl.versions import DdlText, versions
-from schemas.table import Column, Table, TableId
-from service.history.replay import HistoryMode, replay
-from spark_jobs.definitions import _version
-from tests.schemas.ddl.histories import FILES, answer, lines, recorded
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
+from schemas.ddl.executor.charsets import DEFAULT
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.model.table import Column, Table, TableId
+from service.history.table_json import HistoryMode, replay
+from spark_jobs.sources.table_definitions import _version
+from tests.support.ddl_histories import FILES, answer, lines, recorded
 from tests.support.each import each
 from tests.support.golden import Golden, cases
 

@@ -8,16 +8,16 @@ import re
 
 import pytest
 
-from schemas.codec.table_changes import table_after
-from schemas.ddl.apply import apply
-from schemas.ddl.catalog import Catalog, Database, new_catalog
-from schemas.ddl.lexer import SHOW, WIRE
-from schemas.ddl.parser import parse
-from schemas.ddl.show_create import show_create
-from schemas.table import Table, TableId
-from service.history import forms
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
+from schemas.ddl.executor.show_create import show_create
+from schemas.ddl.parser.lexer import SHOW, WIRE
+from schemas.ddl.parser.statement_parser import parse
+from schemas.formats.debezium.schema_changes import table_after
+from schemas.model.table import Table, TableId
+from service.history import table_codec
 from service.history.compare import difference
-from tests.schemas.ddl.histories import FILES, recorded
+from tests.support.ddl_histories import FILES, recorded
 from tests.support.each import each
 from tests.support.golden import GOLDEN
 
@@ -64,11 +64,11 @@ def test_what_is_written_is_read_again(name: str) -> None:
 def test_stored_forms(name: str) -> None:
     for db, text in shown(name):
         table = read(db, text)
-        form = forms.encode(table)
-        again = forms.decode(form, table.id)
+        form = table_codec.encode(table)
+        again = table_codec.decode(form, table.id)
         assert again == table
         assert [c.id for c in again.columns] == [c.id for c in table.columns]
-        assert forms.encode(again) == form
+        assert table_codec.encode(again) == form
 
 
 @each("case", ["ddl_kinds", "wide", "defaults", "evolution", "names", "pk_composite"])

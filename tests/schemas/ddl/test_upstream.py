@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.apply import apply
-from schemas.ddl.catalog import Catalog, new_catalog
-from schemas.ddl.cursor import Cursor
-from schemas.ddl.expressions import expression
-from schemas.ddl.lexer import SHOW, TYPED, WIRE, Mode
-from schemas.ddl.parser import parse
-from schemas.ddl.show import default_text, type_text
-from schemas.ddl.statements import NoColumnEffect, SetOptions, TableOptions
-from schemas.errors import DdlError
-from schemas.table import Table, TableId
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import NoColumnEffect, SetOptions, TableOptions
+from schemas.model.errors import DdlError
+from schemas.model.table import Table, TableId
+from schemas.model.type_text import default_text, type_text
 from tests.support.each import each
 
 # ---- expressions: as typed → as TiDB stores them

@@ -1,0 +1,24 @@
+"""The batch engine: many messages of one table at once, as numbers and texts in flat arrays (numpy, numba).
+
+Whoever wants a reader or a writer of a format asks here. It reads what it is sure of and leaves the rest to the codec
+of single messages (`schemas.formats`), which is the judge; without numba every result is the same. Kernels are in
+`kernels`, and nothing else imports numba. Nothing of Arrow or Spark belongs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+READERS: Mapping[str, str] = {
+    "avro": "schemas.columnar.avro_reader:AvroCellReader",
+    "craft": "schemas.columnar.table_dispatch:CraftCellReader",
+    "debezium": "schemas.columnar.table_dispatch:DebeziumCellReader",
+    "open": "schemas.columnar.table_dispatch:OpenCellReader",
+    "open-tiflow": "schemas.columnar.table_dispatch:OpenTiflowCellReader",
+}
+"""Formats that are read into cells: the class, as module:name."""
+WRITERS: Mapping[str, str] = {
+    "avro": "schemas.columnar.avro_writer:AvroCellWriter",
+    "debezium": "schemas.columnar.debezium_writer:DebeziumCellWriter",
+}
+"""Formats that are written from cells, a message a row."""

@@ -1,0 +1,294 @@
+"""TiCDC Avro, many messages at once → rows in flat arrays (`schemas.columnar.rows`), by a compiled kernel.
+
+What comes out is what `AvroDecoder` gives, for messages of any number of tables and schema ids in one call. What the
+kernel can't take as it is (Glue's framing, DDL, watermarks, text that is not UTF-8, anything wrong) is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.columnar.avro_shapes import Kind, Shapes, kind_of, versions_at
+from schemas.columnar.avro_steps import Program, compile_program
+from schemas.columnar.kernels import avro_read as kernel
+from schemas.columnar.kernels.avro_bytes import Work
+from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.rows import Binaries, CellRows, Shape, Topics, frozen
+from schemas.formats.avro.decoder import NewestRecords
+from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.base import Context
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.model.errors import WireError
+
+_MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
+_MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters
+_MOST_KINDS = 65_536
+_HEADER = 5
+_TEXT_A_BYTE = 34  # the longest text of a DECIMAL (68) is of two bytes of the message, or more
+
+
+class Compiled:
+    """What is made of schema texts, whatever registry they come from: readers of many jobs may share it.
+
+    zone: of TIMESTAMP text. Not for several threads at once.
+    """
+
+    def __init__(self, zone: str) -> None:
+        self._records: Bounded[tuple[str, str], Record] = _by_text()
+        self._programs: Bounded[tuple[str, str, int], Program | None] = _by_text()
+        self.kinds: Bounded[tuple[Any, ...], tuple[Record | None, Kind | None]] = Bounded(_MOST_KINDS)
+        self.shapes = Shapes(zone)
+
+    def record(self, text: str, where: str) -> Record:
+        """As `compile_record`, which raises."""
+        if (text, where) not in self._records:
+            self._records[text, where] = compile_record(text, where)
+        return self._records[text, where]
+
+    def program(self, text: str, where: str, schema_id: int) -> Program | None:
+        """None for a schema that only the decoder reads."""
+        known = (text, where, schema_id)
+        if known not in self._programs:
+            try:
+                self._programs[known] = compile_program(schema_id, self.record(text, where), text)
+            except WireError:
+                self._programs[known] = None
+        return self._programs[known]
+
+
+def _by_text() -> Bounded[Any, Any]:
+    return Bounded(_MOST_TEXTS, _HEAVIEST, lambda key, _: len(key[0]))
+
+
+class AvroCellReader:
+    """Programs are compiled once per schema id (`schemas.columnar.rows.CellReader`).
+
+    bare: messages whose events carry more than a row (a checksum, a keyspace) are taken too, without that; else they
+    are left. compiled: shared with other readers of the context's zone.
+    """
+
+    def __init__(self, context: Context, bare: bool = False, compiled: Compiled | None = None) -> None:
+        self._context = context
+        self._bare = bare
+        self._compiled = compiled or Compiled(context.options.time_zone)
+        self._programs: Bounded[int, Program | None] = Bounded(100_000)
+        self._newest = NewestRecords(context.schemas, self._compiled.record)
+        self._shapes = Shapes(context.options.time_zone)  # of table versions, which are the job's
+
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+        """Messages → (rows, indices of the messages that `AvroDecoder` has to read). SetupError: no registry."""
+        import numpy as np
+
+        count = len(values.valid)
+        if not COMPILED or not count:
+            return _no_rows(), np.arange(count)
+        value, key, programs = self._parts(values, keys)
+        rows, cells, data = _run(value, key, programs)
+        shape = np.full(len(rows.message), -1, np.int64)
+        shapes: dict[int, tuple[int, Shape]] = {}  # by object: one stands for all that are equal
+        moves: list[tuple[Any, Any]] = []
+        absent = 0
+        for chosen, kind in self._groups(rows, programs, topics):
+            for index, version in versions_at(self._context.tables, kind, rows.commit_ts, chosen):
+                found = (self._compiled.shapes if version is None else self._shapes).of(kind, version)
+                if found is None:
+                    continue
+                if found[1] is not None:
+                    absent += len(index) * int((found[1] < 0).sum())
+                    if absent > _MOST_ABSENT:
+                        continue
+                    moves.append((index, found[1]))
+                shape[index] = shapes.setdefault(id(found[0]), (len(shapes), found[0]))[0]
+        used = tuple(one for _, one in shapes.values())
+        return _given(_rearranged(rows, cells, moves), shape, used, data, count)
+
+    # ---- programs
+    def _parts(self, values: Binaries, keys: Binaries) -> tuple[kernel.Part, kernel.Part, list[Program]]:
+        """Values and keys with the programs of their schema ids, and these programs."""
+        import numpy as np
+
+        programs: list[Program] = []
+        places: dict[int, int] = {}
+        parts = []
+        for where, given in (("value", values), ("key", keys)):
+            data, offsets, ids = _cut(given)
+            different = np.unique(ids)
+            places |= _NO_IDS[where]
+            for id_ in different.tolist():
+                if id_ not in places:
+                    program = self._program(id_, where)
+                    places[id_] = kernel.UNREADABLE if program is None else len(programs)
+                    programs += () if program is None else (program,)
+            table = np.array([places[id_] for id_ in different.tolist()], np.int64)
+            chosen = table[np.searchsorted(different, ids)]
+            unfit = np.array([where == "key" and not p.keyed for p in programs], np.bool_)
+            least = np.array([p.least + _HEADER for p in programs], np.int64)
+            if programs:
+                read = np.maximum(chosen, 0)
+                chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
+            parts.append(kernel.Part(data, offsets, chosen))
+        return parts[0], parts[1], programs
+
+    def _program(self, schema_id: int, where: str) -> Program | None:
+        if schema_id not in self._programs:
+            try:
+                text = self._context.schemas.by_id(schema_id, where)
+            except WireError:
+                return None  # not known now: the decoder asks again, and says so
+            self._programs[schema_id] = self._compiled.program(text, where, schema_id)
+        return self._programs[schema_id]
+
+    # ---- what rows have in common
+    def _groups(self, rows: kernel.Rows, programs: list[Program], topics: Topics) -> Iterator[tuple[Any, Kind]]:
+        """Rows of the same records of value and key (a delete by its key: of the same topic), and what they are."""
+        import numpy as np
+
+        width, names = len(programs) + 1, len(topics.names)
+        code = rows.value * width + rows.key + 1
+        alone = np.flatnonzero(rows.value < 0)
+        if len(alone):
+            code[alone] = -1 - (rows.key[alone] * names + np.asarray(topics.of, np.int64)[rows.message[alone]])
+        for one, index in _by(code):
+            if one >= 0:
+                value, key = divmod(one, width)
+                kind = self._upsert(programs[value], programs[key - 1] if key else None)
+            else:
+                key, topic = divmod(-1 - one, names)
+                kind = self._delete(programs[key], topics.names[topic])
+            if kind is not None and (self._bare or not kind.extra):
+                yield index, kind
+
+    def _upsert(self, value: Program, key: Program | None) -> Kind | None:
+        kinds = self._compiled.kinds
+        known = kinds.get((value, key))
+        if known is None:
+            record, keys = value.record, key.record if key is not None else None
+            kind = kind_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
+            known = kinds[value, key] = None, kind
+        return known[1]
+
+    def _delete(self, key: Program, topic: str | None) -> Kind | None:
+        """The key record lists only the key; the newest value schema of the topic tells the other columns' names."""
+        record = self._newest.of(topic) or key.record
+        columns = key.record.columns
+        if record.id != key.record.id or not {c.name for c in columns} <= {c.name for c in record.columns}:
+            record = key.record
+        kinds = self._compiled.kinds
+        known = kinds.get((key, id(record)))
+        if known is None or known[0] is not record:
+            kind = kind_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
+            known = kinds[key, id(record)] = record, kind
+        return known[1]
+
+
+_NO_IDS = {
+    "value": {kernel.NOTHING: kernel.NULL, kernel.STRANGE: kernel.UNREADABLE, kernel.DELETED: kernel.MARK},
+    "key": {kernel.NOTHING: kernel.NULL, kernel.STRANGE: kernel.UNREADABLE, kernel.DELETED: kernel.UNREADABLE},
+}
+
+
+# ---------------------------------------------------------------------------------------------- arrays
+def _cut(given: Binaries) -> tuple[Any, Any, Any]:
+    """(the bytes, offsets from 0 on, the id of each message or what stands there instead)."""
+    import numpy as np
+
+    offsets = np.ascontiguousarray(given.offsets, np.int64)
+    data = frozen(np.ascontiguousarray(given.data, np.uint8)[offsets[0] : offsets[-1]])
+    offsets = frozen(offsets - offsets[0])
+    ids = np.empty(len(offsets) - 1, np.int64)
+    kernel.ids(data, offsets, frozen(np.ascontiguousarray(given.valid, np.bool_)), MAX_MESSAGE, ids)
+    return data, offsets, ids
+
+
+def _by(code: Any) -> Iterator[tuple[int, Any]]:
+    """The different codes, and where each stands, in order."""
+    import numpy as np
+
+    if not len(code):
+        return
+    if (code == code[0]).all():
+        yield int(code[0]), np.arange(len(code))
+        return
+    different, of, counts = np.unique(code, return_inverse=True, return_counts=True)
+    order = np.argsort(of, kind="stable")
+    yield from zip(different.tolist(), np.split(order, np.cumsum(counts)[:-1]), strict=True)
+
+
+def _run(value: kernel.Part, key: kernel.Part, programs: list[Program]) -> tuple[kernel.Rows, int, Any]:
+    """The kernel over all messages → (the rows taken, how many cells they have, the bytes that spans point into)."""
+    import numpy as np
+
+    steps = [step for program in programs for step in program.steps]
+    made = kernel.Programs(
+        frozen(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
+        frozen(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
+    )
+    count, cells, text = len(value.program), 0, 0
+    for part in (value, key):
+        # A cell takes a byte of the message at least, a DECIMAL two: memory follows what is there.
+        read = part.program >= 0
+        size, program = np.diff(part.offsets)[read] - _HEADER, part.program[read]
+        cells += int(np.minimum(size, np.array([p.cells for p in programs], np.int64)[program]).sum())
+        text += int(np.minimum(size * _TEXT_A_BYTE, np.array([p.text for p in programs], np.int64)[program]).sum())
+    numbers = [np.empty(count, np.int64) for _ in range(6)]
+    message, commit_ts, after, before, of_value, of_key = numbers
+    rows = kernel.Rows(
+        message, commit_ts, np.empty(count, np.uint8), after, before, of_value, of_key, np.empty(count, np.bool_),
+        np.empty(cells, np.int64), np.empty(cells, np.int64),
+    )  # fmt: skip
+    alone = bool(((value.program < 0) & (key.program >= 0)).any())
+    base = len(value.data)
+    start = base + (len(key.data) if alone else 0)
+    work = Work(
+        np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
+    )
+    found, used = kernel.read(value, key, base, start, made, rows, work)
+    taken = kernel.Rows._make([*(part[:found] for part in rows[:-2]), rows.place, rows.length])
+    written = kernel.scratch_used(work)
+    data = value.data
+    if alone or written:
+        data = np.concatenate([data, *([key.data] if alone else []), work.scratch[:written]])
+    return taken, used, data
+
+
+def _rearranged(rows: kernel.Rows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.Rows:
+    """moves: rows, and where each of their new cells is among the old (-1: absent)."""
+    import numpy as np
+
+    if not moves:
+        return rows._replace(place=rows.place[:cells], length=rows.length[:cells])
+    sides = [int((rows.after[index] >= 0).sum() + (rows.before[index] >= 0).sum()) for index, _ in moves]
+    more = sum(side * len(source) for side, (_, source) in zip(sides, moves, strict=True))
+    rows = rows._replace(
+        place=np.concatenate([rows.place[:cells], np.empty(more, np.int64)]),
+        length=np.concatenate([rows.length[:cells], np.empty(more, np.int64)]),
+    )
+    for index, source in moves:
+        cells = kernel.rearrange(index, source, cells, rows)
+    return rows
+
+
+def _given(rows: kernel.Rows, shape: Any, shapes: tuple[Shape, ...], data: Any, count: int) -> tuple[CellRows, Any]:
+    import numpy as np
+
+    if (shape < 0).any():
+        kept = np.flatnonzero(shape >= 0)
+        rows = kernel.Rows._make([*(part[kept] for part in rows[:-2]), rows.place, rows.length])
+        shape = shape[kept]
+    left = np.ones(count, np.bool_)
+    left[rows.message] = False
+    flags = {"op_unknown": rows.unknown} if rows.unknown.any() else {}
+    made = CellRows(
+        shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, data,
+        flags,
+    )  # fmt: skip
+    return made, np.flatnonzero(left)
+
+
+def _no_rows() -> CellRows:
+    import numpy as np
+
+    none, bytes_ = np.empty(0, np.int64), np.empty(0, np.uint8)
+    return CellRows((), none, none, none, bytes_, none, none, none, none, bytes_)

@@ -1,0 +1,158 @@
+"""What rows read from Avro have in common: records of value and key, and the table's definition → `Shape`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.columnar.avro_steps import carries
+from schemas.columnar.rows import NO_COMMIT_TS, Shape
+from schemas.formats.avro.record import Record
+from schemas.model.errors import WireError
+from schemas.model.names import own_names
+from schemas.model.ports import SchemaId, TableSource, TableSpans
+from schemas.model.table import Column, Table, TableVersion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """Rows of one schema and key. record: names and columns; cells: the columns in the order they are read.
+
+    keys: names of the key record's columns. extra: the events carry more than a row.
+    """
+
+    record: Record
+    cells: tuple[Column, ...]
+    keys: tuple[str, ...]
+    schema_id: SchemaId
+    key_only: bool
+    extra: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.record.columns)
+
+
+def kind_of(
+    record: Record, cells: tuple[Column, ...], key: Record | None, schema_id: SchemaId, key_only: bool, extra: bool
+) -> Kind | None:
+    """None where the key has a column that the row lacks: the decoder refuses the message."""
+    keys = tuple(c.name for c in key.columns) if key is not None else ()
+    if not set(keys) <= {c.name for c in record.columns}:
+        return None
+    return Kind(record, cells, keys, schema_id, key_only, extra or record.keyspace != "default")
+
+
+class Shapes:
+    """The shape of each kind and table version, and what is to be done for it. One object for equal shapes."""
+
+    def __init__(self, zone: str) -> None:
+        self._zone = zone
+        self._known: Bounded[tuple[Kind, int], tuple[TableVersion | None, tuple[Shape, Any] | None]] = Bounded(100_000)
+        self._same: Bounded[Shape, Shape] = Bounded(100_000)
+
+    def of(self, kind: Kind, version: TableVersion | None) -> tuple[Shape, Any] | None:
+        """The shape, and where each of its cells is among the kind's (int64, -1: absent; None: all in place).
+
+        None where the version's cells can't say what the schema's do.
+        """
+        known = self._known.get((kind, id(version)))
+        if known is None or known[0] is not version:
+            known = self._known[kind, id(version)] = version, self._made(kind, version)
+        return known[1]
+
+    def _made(self, kind: Kind, version: TableVersion | None) -> tuple[Shape, Any] | None:
+        names, twice = (
+            own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
+        )
+        if not twice.isdisjoint(kind.names):
+            return None  # the decoder says why
+        if version is not None and all(name in names for name in kind.keys):
+            table, keys = version.table, tuple(names[name] for name in kind.keys)
+        else:
+            version, table, keys = None, _table(kind), kind.keys
+            names = {name: name for name in kind.names}
+        columns = tuple(c for c in table.columns if not c.virtual)
+        places = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
+        if not all(carries(kind.cells[places[c.name]], c) for c in columns if c.name in places):
+            return None
+        source = [places.get(c.name, -1) for c in columns]
+        shape = Shape(
+            table, columns, keys or table.handle_key, version.commit_ts if version else None,
+            kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
+            _order(columns, source),
+        )  # fmt: skip
+        shape = self._same.setdefault(shape, shape)
+        return shape, None if source == list(range(len(kind.cells))) else _array(source)
+
+
+def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
+    """`Shape.order` of columns of which the record has those at `source`."""
+    there = [n for n in source if n >= 0]
+    if there == sorted(there):
+        return ()
+    return tuple(name for _, name in sorted((n, c.name) for n, c in zip(source, columns, strict=True) if n >= 0))
+
+
+def _array(numbers: list[int]) -> Any:
+    import numpy as np
+
+    return np.array(numbers, np.int64)
+
+
+def _table(kind: Kind) -> Table:
+    keys = set(kind.keys)
+    columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in kind.record.columns)
+    return Table(kind.record.id, tuple(columns))
+
+
+# ---------------------------------------------------------------------------------------------- table versions
+def versions_at(
+    tables: TableSource | None, kind: Kind, commit_ts: Any, index: Any
+) -> Iterator[tuple[Any, TableVersion | None]]:
+    """The rows at `index`, by the version that their table has at their commit_ts; not those that have none to tell."""
+    if tables is None:
+        yield index, None
+        return
+    stamps = commit_ts[index]
+    unknown = stamps == NO_COMMIT_TS
+    if unknown.any():
+        yield from _answer(tables, kind, None, index[unknown])
+        index, stamps = index[~unknown], stamps[~unknown]
+    if isinstance(tables, TableSpans):
+        yield from _by_span(tables, kind, stamps, index)
+    else:
+        yield from _one_by_one(tables, kind, stamps, index)
+
+
+def _answer(
+    tables: TableSource, kind: Kind, commit_ts: int | None, index: Any
+) -> Iterator[tuple[Any, TableVersion | None]]:
+    try:
+        yield index, tables.sanitised(kind.record.id, kind.names, commit_ts)
+    except WireError:
+        return  # the decoder says why
+
+
+def _by_span(tables: TableSpans, kind: Kind, stamps: Any, index: Any) -> Iterator[tuple[Any, TableVersion | None]]:
+    while len(index):
+        commit_ts = int(stamps[0])
+        after, until = tables.sanitised_span(kind.record.id, commit_ts)
+        here = (stamps > after) & (stamps <= until)
+        yield from _answer(tables, kind, commit_ts, index[here])
+        index, stamps = index[~here], stamps[~here]
+
+
+def _one_by_one(tables: TableSource, kind: Kind, stamps: Any, index: Any) -> Iterator[tuple[Any, TableVersion | None]]:
+    """Each commit_ts is asked for: the rows of one version together."""
+    import numpy as np
+
+    different, of = np.unique(stamps, return_inverse=True)
+    found: dict[int, tuple[TableVersion | None, list[int]]] = {}
+    for n, commit_ts in enumerate(different.tolist()):
+        for _, version in _answer(tables, kind, commit_ts, index):
+            found.setdefault(id(version), (version, []))[1].append(n)
+    for version, stamped in found.values():
+        yield index[np.isin(of, stamped)], version

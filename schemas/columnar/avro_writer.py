@@ -1,0 +1,320 @@
+"""Rows of any tables (`schemas.columnar.rows`) → TiCDC Avro keys and values by compiled kernels, as `AvroEncoder` does.
+
+A program per shape and topic, one call of the kernel per batch. Without numba all rows are left.
+
+The different numbers of an array that has few of them, without sorting it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.columnar.kernels.avro_write_cache import COMPILED
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics, Written, form_of, frozen
+from schemas.columnar.time_zones import FIRST, LAST, zone_changes
+from schemas.formats.avro import schema as publish
+from schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
+from schemas.formats.avro.record import union_of
+from schemas.formats.avro.schema_ids import Part, Plans
+from schemas.formats.base import Context, says_changed
+from schemas.formats.framing import frame
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import BY_NAME, Kind
+
+
+def distinct(numbers: Any) -> tuple[Any, Any, Any]:
+    """(the different numbers, where each is first, which of them each element is), as numpy.unique, which sorts.
+
+    numbers: of an integer type.
+    """
+    import numpy as np
+
+    if not len(numbers):
+        return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low >= 1 << 16:
+        found, first, back = np.unique(numbers, return_index=True, return_inverse=True)
+        return found, first, back
+    shifted = (numbers - numbers.dtype.type(low)).astype(np.int64)
+    first = np.full(high - low + 1, -1, np.int64)
+    first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
+    there = np.flatnonzero(first >= 0)
+    place = np.empty(len(first), np.int64)
+    place[there] = np.arange(len(there))
+    return there.astype(numbers.dtype) + numbers.dtype.type(low), first[there], place[shifted]
+
+
+_MOST_PROGRAMS = 4096
+_D = ord("d")
+_OPS = (ord("c"), ord("u"), _D)
+
+
+class AvroCellWriter:
+    """What `AvroEncoder` writes for the same rows; ids are registered in the order in which it does.
+
+    SetupError as `AvroEncoder` and the source of schemas.
+    """
+
+    def __init__(self, context: Context) -> None:
+        AvroEncoder(context)  # refuses options that don't go together
+        self._options = context.options
+        self._plans = Plans(context.schemas, context.options)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._programs: dict[tuple[int, str, bool], tuple[Shape, int]] = {}
+        self._made = _Programs(self._options)
+
+    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
+        """topics, timestamps: of each row (`CellWriter`). Flags: synthetic_commit_ts, timestamp_fold, empty_record."""
+        import numpy as np
+
+        count = len(rows.shape)
+        if not COMPILED or not count:
+            return _nothing(count)
+        if len(self._programs) > _MOST_PROGRAMS:
+            self._forget()
+        valued = np.full(count, True) if self._options.avro_include_before_value else rows.op != _D
+        program = self._program_of(rows, topics, valued)
+        commit_ts, synthetic = self._commit_ts(rows, timestamps, valued)
+        program = np.where(commit_ts < NO_COMMIT_TS, -1, program)
+        empty = self._empty(rows, program)
+        if self._options.on_lossy == "error":
+            program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
+        keys, values, left, folds = self._run(rows, program, commit_ts)
+        flags = {"synthetic_commit_ts": synthetic, "empty_record": empty, **self._folds(program, folds)}
+        return Written(keys, values, left, {name: mask for name, mask in flags.items() if mask.any()})
+
+    # ---- programs
+    def _program_of(self, rows: CellRows, topics: Topics, valued: Any) -> Any:
+        """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
+        import numpy as np
+
+        # A row of which only the key is known can be written as a delete alone.
+        key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
+        usable = np.isin(rows.op, _OPS) & ~(key_only & (rows.op != _D))
+        for name, mask in rows.flags.items():
+            if self._options.on_lossy == "error" and says_changed(name):
+                usable &= ~mask
+        kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
+        found, first, back = distinct(np.where(usable, kinds, -1))
+        programs = np.full(len(found), -1, np.int64)
+        for k in np.argsort(first, kind="stable").tolist():  # in the order in which the encoder meets them
+            if found[k] >= 0:
+                pair, with_value = divmod(int(found[k]), 2)
+                shape, topic = divmod(pair, len(topics.names))
+                programs[k] = self._program(rows.shapes[shape], topics.names[topic], bool(with_value))
+        return programs[back]
+
+    def _program(self, shape: Shape, topic: str | None, valued: bool) -> int:
+        if topic is None:
+            return -1
+        known = self._programs.get((id(shape), topic, valued))
+        if known is not None:
+            return known[1]
+        try:
+            plan = self._plans.of(shape.table, topic, None, valued)
+            number = self._made.add(shape, plan.key, plan.value)
+        except WireError:
+            return -1  # the encoder says why; perhaps the schema is there in the next batch
+        self._programs[id(shape), topic, valued] = shape, number
+        return number
+
+    # ---- rows
+    def _commit_ts(self, rows: CellRows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
+        """commit_ts as the value has it, and which are made of the message's timestamp (as `commit_ts_of` does)."""
+        import numpy as np
+
+        made = valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
+        if not self._options.enable_tidb_extension or not made.any():
+            return rows.commit_ts, np.zeros(len(made), np.bool_)
+        return np.where(made, np.where(made, timestamps, 0) * ms_to_tso(1), rows.commit_ts), made
+
+    def _empty(self, rows: CellRows, program: Any) -> Any:
+        """Deletes of which nothing would be left: neither key nor value."""
+        of = self._made.arrays().of[program]
+        empty = (program >= 0) & (of[:, 4] < 0) & (of[:, 6] < 0)
+        if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
+            empty &= rows.commit_ts < 0
+        return empty
+
+    def _run(self, rows: CellRows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
+        """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
+        import numpy as np
+
+        from schemas.columnar.kernels import avro_write as kernel
+
+        count, options = len(program), self._options
+        given = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
+        plain = kernel.Rows(*(frozen(np.ascontiguousarray(array)) for array in given))
+        modes = kernel.Modes(
+            options.avro_include_before_value,
+            options.enable_tidb_extension,
+            options.enable_row_checksum,
+            options.avro_enable_watermark and options.enable_tidb_extension,
+        )
+        programs = self._made.arrays()
+        left, folds, parts = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
+        for part, room in enumerate(kernel.rooms(programs, modes, plain)):
+            data, ends = np.empty(room, np.uint8), np.empty(count + 1, np.int64)
+            kernel.write(programs, modes, plain, part, data, ends, left, folds)
+            parts.append(Binaries(data[: ends[-1]], ends, ends[1:] > ends[:-1]))
+        size = sum(part.offsets[1:] - part.offsets[:-1] for part in parts) + OVERHEAD
+        return parts[0], parts[1], left | (size > options.max_message_bytes), folds
+
+    def _folds(self, program: Any, folds: Any) -> dict[str, Any]:
+        """The flag of each TIMESTAMP column with times that were ambiguous: by name, which rows."""
+        import numpy as np
+
+        flags: dict[str, Any] = {}
+        for row in np.flatnonzero(folds).tolist():
+            for bit, column in enumerate(self._made.zoned[program[row]]):
+                if folds[row] >> bit & 1:
+                    flags.setdefault(f"timestamp_fold:{column}", np.zeros(len(folds), np.bool_))[row] = True
+        return flags
+
+
+def _nothing(count: int) -> Written:
+    import numpy as np
+
+    none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
+    return Written(none, none, np.ones(count, np.bool_))
+
+
+# ---------------------------------------------------------------------------------------------- programs
+class _Programs:
+    """Programs of the kernel, in flat arrays. zoned: of each program, its TIMESTAMP columns by their bit."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._fields: list[tuple[int, ...]] = []
+        self._of: list[tuple[int, ...]] = []
+        self._heads = bytearray()
+        self._zones: list[tuple[int, int]] = []
+        self._pairs: list[tuple[int, ...]] = []
+        self._pair_of: dict[str, int] = {options.time_zone: -1}
+        self._arrays: Any = None
+        self.zoned: list[tuple[str, ...]] = []
+
+    def add(self, shape: Shape, key: Part | None, value: Part | None) -> int:
+        """The program's number. key, value: what `Plans` says; None: such rows have none."""
+        cells = {column.name: (k, column) for k, column in enumerate(shape.columns)}
+        zoned = tuple(c.name for c in shape.table.columns if c.type.kind is Kind.TIMESTAMP)
+        bounds, heads = [], []
+        for part in (key, value):
+            first, head = len(self._fields), len(self._heads)
+            for column in () if part is None else part.columns:
+                self._fields.append(self._field(column, cells.get(column.name), zoned))
+            self._heads += b"" if part is None else frame(part.id, b"")
+            bounds += [first, len(self._fields)]
+            heads += [-1, -1] if part is None else [head, len(self._heads)]
+        self._of.append((*bounds, *heads, self._pair(shape.zone) if zoned else -1))
+        self.zoned.append(zoned)
+        self._arrays = None
+        return len(self._of) - 1
+
+    def _field(self, column: Column, cell: tuple[int, Column] | None, zoned: tuple[str, ...]) -> tuple[int, ...]:
+        from schemas.columnar.kernels import avro_write as kernel
+
+        null, _ = union_of(column, self._options)
+        union = {None: kernel.NOT_NULL, b"\x00": kernel.NULL_FIRST, b"\x02": kernel.VALUE_FIRST}[null]
+        if cell is None:
+            return (kernel.VIRTUAL if column.virtual else kernel.LEFT, -1, union, 0, 0, 0)
+        kind = column.type.kind
+        what, first, second = self._what(column)
+        if form_of(column) is not form_of(cell[1]):
+            what = kernel.LEFT
+        bit = zoned.index(column.name) if kind is Kind.TIMESTAMP else 0
+        return (what, cell[0], union, first, second, bit)
+
+    def _what(self, column: Column) -> tuple[int, int, int]:
+        """What a field is, and its sizes."""
+        from schemas.columnar.kernels import avro_write as kernel
+
+        kind = column.type.kind
+        if kind is Kind.INTEGER:
+            text = publish.avro_type(column, self._options)["type"] == "string"
+            signed = kernel.UINT_TEXT if text else kernel.UINT if column.unsigned else kernel.INT
+            return signed, column.type.bits, 0
+        if kind is Kind.DECIMAL:
+            if self._options.avro_decimal_handling_mode == "string":
+                return kernel.DECIMAL_TEXT, column.length or 0, column.scale or 0
+            assert column.length is not None
+            assert column.scale is not None
+            return kernel.DECIMAL, column.length, column.scale
+        name = _FIELDS.get(kind, "SPAN")
+        return getattr(kernel, name), column.length or 0, 0
+
+    def _pair(self, zone: str) -> int:
+        """The row of `pairs` from a zone to the target's."""
+        if zone not in self._pair_of:
+            try:
+                both = [zone_changes(name) for name in (zone, self._options.time_zone)]
+                reach = (FIRST, LAST)
+            except ValueError:
+                both, reach = [((0, 0),)] * 2, (1, 0)  # no such zone: only the zero value has the same text
+            pair: list[int] = []
+            for changes in both:
+                pair += [len(self._zones), len(changes) - 1]
+                self._zones += changes
+            self._pair_of[zone] = len(self._pairs)
+            self._pairs.append((*pair, *reach))
+        return self._pair_of[zone]
+
+    def arrays(self) -> Any:
+        """`avro_write.Programs`."""
+        import numpy as np
+
+        from schemas.columnar.kernels import avro_write as kernel
+
+        if self._arrays is None:
+            heads = np.frombuffer(bytes(self._heads) or b"\0", np.uint8)
+            lists = ((self._fields, 6), (self._of, 9), (self._zones, 2), (self._pairs, 6))
+            fields, of, zones, pairs = (frozen(np.array(rows or [(0,) * n], np.int64)) for rows, n in lists)
+            self._arrays = kernel.Programs(fields, of, frozen(heads), zones, pairs)
+        return self._arrays
+
+
+_FIELDS = {
+    Kind.YEAR: "YEAR",
+    Kind.FLOAT: "FLOAT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.BIT: "BIT",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
+
+
+# ---------------------------------------------------------------------------------------------- compiling
+class _NoSchemas:
+    """A SchemaSource that has one id for all."""
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        return 1
+
+
+def warm() -> bool:
+    """Compiles the kernels or loads them from the cache (`schemas.columnar.kernels.jit`): once in a driver or an image.
+
+    Workers then find them. Out: False without numba, where there is nothing to compile.
+    """
+    import numpy as np
+
+    if not COMPILED:
+        return False
+    table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))
+    one = np.ones(1, np.int64)
+    rows = CellRows(
+        (Shape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
+        -one, one, one * 8, np.zeros(0, np.uint8),
+    )  # fmt: skip
+    return not AvroCellWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()

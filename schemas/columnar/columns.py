@@ -1,0 +1,148 @@
+"""Rows in flat arrays (`schemas.columnar.rows`) → typed columns (`schemas.columnar.typed_rows`) of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schemas.columnar.rows import CellRows, Form, Shape, form_of, frozen
+from schemas.columnar.typed_rows import TypedColumn
+from schemas.model.table import Column
+from schemas.model.types import Kind
+from schemas.model.values import bit_size
+
+MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
+
+
+def is_decimal128(column: Column) -> bool:
+    """Whether a DECIMAL's precision and scale are known and fit 128 bits."""
+    return column.length is not None and column.scale is not None and column.length <= 38
+
+
+_INTEGERS, _REALS = (Form.INT, Form.UINT), (Form.FLOAT, Form.DOUBLE)
+
+
+def places_in(shape: Shape, columns: Sequence[Column]) -> list[int] | None:
+    """Which cell of the shape's each of the columns is, -1 for one that it lacks.
+
+    None where a column can't hold what the shape has under its name: rows of it are for the plain codec.
+    """
+    own = {column.name: (n, column) for n, column in enumerate(shape.columns)}
+    found = []
+    for column in columns:
+        number, source = own.get(column.name, (-1, column))
+        if not _holds(source, column):
+            return None
+        found.append(number)
+    return found
+
+
+def _holds(source: Column, target: Column) -> bool:
+    """Whether the source's cells are read as the target's; whether each integer and decimal fits is seen by value."""
+    kinds = source.type.kind, target.type.kind
+    if Kind.BIT in kinds:
+        return kinds[0] is kinds[1] and bit_size(source.length or 0) == bit_size(target.length or 0) > 0
+    if Kind.DECIMAL in kinds:
+        return kinds[0] is kinds[1]
+    pair = form_of(source), form_of(target)
+    return pair[0] is pair[1] or (pair[0] in _INTEGERS and pair[1] in _INTEGERS) or pair == _REALS
+
+
+def typed_columns(
+    rows: CellRows, shape: Any, first: Any, columns: Sequence[Column], places: Any
+) -> tuple[tuple[TypedColumn, ...], Any]:
+    """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
+
+    shape: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `places_in` has
+    them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
+    """
+    import numpy as np
+
+    from schemas.columnar.kernels import columns as kernel
+
+    count = len(first)
+    place, length = (np.empty((len(columns), count), np.int64) for _ in range(2))
+    given = [frozen(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
+    kernel.by_column(given[0], given[1], given[2], given[3], given[4], place, length)
+    bad = np.zeros(count, np.uint8)
+    data = frozen(rows.data)
+    forms = np.array([[_form(one, number) for number in of] for one, of in zip(rows.shapes, places, strict=True)])
+    made = []
+    for n, column in enumerate(columns):
+        make, form = _maker(column)
+        valid = length[n] >= 0
+        values, offsets = make(column, data, place[n], length[n], bad)
+        if form in ("int", "uint"):
+            other = forms[:, n] == (Form.UINT if form == "int" else Form.INT)
+            if other.any():  # the same bits are another number, if the first of them is set
+                bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
+        made.append(TypedColumn(column, form, values, valid, offsets))
+    return tuple(made), bad.astype(np.bool_)
+
+
+def _form(shape: Shape, number: int) -> int:
+    return int(form_of(shape.columns[number])) if number >= 0 else -1
+
+
+_Made = tuple[Any, Any]
+_Maker = Callable[[Column, Any, Any, Any, Any], _Made]
+
+
+def _maker(column: Column) -> tuple[_Maker, str]:
+    if column.type.kind is Kind.DECIMAL:
+        return (_decimals, "decimal") if is_decimal128(column) else (_texts, "text")
+    if column.type.kind is Kind.BIT:
+        return _uints, "bit"
+    return _MAKERS[form_of(column)]
+
+
+def _ints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
+    return place, None
+
+
+def _uints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
+    import numpy as np
+
+    return place.view(np.uint64), None
+
+
+def _reals(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
+    import numpy as np
+
+    return place.view(np.float64), None
+
+
+def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _Made:
+    import numpy as np
+
+    from schemas.columnar.kernels.text import fill_decimals
+
+    assert column.length is not None
+    assert column.scale is not None
+    out = np.empty((len(place), 2), np.uint64)
+    fill_decimals(data, place, length, len(place), column.length, column.scale, out, bad)
+    return out, None
+
+
+def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _Made:
+    import numpy as np
+
+    from schemas.columnar.kernels import columns as kernel
+
+    offsets = np.empty(len(place) + 1, np.int32)
+    size = kernel.text_offsets(length, offsets)
+    if size < 0:
+        raise ValueError("a column of more than 2 GiB in one batch")
+    out = np.empty(size, np.uint8)
+    kernel.copy_texts(data, place, length, offsets, out)
+    return out, offsets
+
+
+_MAKERS: dict[Form, tuple[_Maker, str]] = {
+    Form.INT: (_ints, "int"),
+    Form.UINT: (_uints, "uint"),
+    Form.DOUBLE: (_reals, "double"),
+    Form.FLOAT: (_reals, "float"),
+    Form.TEXT: (_texts, "text"),
+    Form.BYTES: (_texts, "bytes"),
+}

@@ -1,0 +1,181 @@
+"""TiCDC Debezium JSON in batches: typed columns of one table's rows (`schemas.columnar.json_templates`).
+
+Taken are rows with all columns. Left are DDL and watermarks, rows with a part of their columns, other tables, and what
+`DebeziumDecoder` flags: DECIMAL of more than 15 digits, NULL that may be a default, dates that may be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.codec import json_exact, json_spans
+from schemas.columnar import json_values as cells
+from schemas.columnar.columns import is_decimal128
+from schemas.columnar.json_templates import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
+from schemas.columnar.json_values import Cell
+from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
+from schemas.columnar.typed_rows import Decoded
+from schemas.formats.base import Context, OneTable
+from schemas.formats.debezium import default_values as defaults
+from schemas.formats.debezium import json_schema as publish
+from schemas.formats.debezium.ticdc_json import DebeziumDecoder
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.model.event import MAX_TSO, Message
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableVersion
+from schemas.model.types import Kind
+
+_BESIDE = frozenset(("ts_ms", "start_ts", "cluster_id"))
+_CELLS = {
+    Kind.YEAR: cells.YEAR,
+    Kind.FLOAT: cells.FLOAT,
+    Kind.DOUBLE: cells.DOUBLE,
+    Kind.BINARY: cells.BASE64,
+    Kind.DATE: cells.DAYS,
+    Kind.TIMESTAMP: cells.INSTANTS,
+    Kind.TIME: cells.TIMES,
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), cells.TEXT),
+}
+
+
+class DebeziumTypedDecoder:
+    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
+
+    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
+    so are rows with their columns in another `order`, and what `beside` can't tell.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        options: Options,
+        low: int = 0,
+        high: int = MAX_TSO,
+        keyed: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self._format = _Format(table, options, low, high, Told(keyed, _BESIDE if whole else None))
+        self.columns = self._format.columns
+        self._batch = BatchDecoder(self._format, low, high)
+
+    @property
+    def told(self) -> Table | None:
+        """The table as the format's decoder has it in the rows; None before any was taken."""
+        return self._format.told.table
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
+        return self._format.told.order
+
+    def decode(self, given: Buffers) -> Decoded:
+        """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
+        return self._batch.decode(given)
+
+
+def _cell(column: Column) -> Cell | None:
+    """How a column is read; None where that can't be known."""
+    kind = column.type.kind
+    if column.vague:
+        return None
+    if kind is Kind.INTEGER:
+        return cells.integer(column, wraps=True)
+    if kind is Kind.DECIMAL:
+        return cells.SHORT_DECIMAL if is_decimal128(column) else cells.LONG_DECIMAL
+    if kind is Kind.BIT:
+        return cells.BIT1 if column.length == 1 else cells.BITS if column.length else None
+    if kind is Kind.DATETIME:
+        return cells.moments(publish.in_milliseconds(column))
+    return _CELLS[kind]
+
+
+class _Format:
+    """TiCDC Debezium JSON, as the batch decoder has to know it."""
+
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
+        self.columns = tuple(c for c in table.columns if not c.virtual)
+        found = [_cell(c) for c in self.columns]
+        self.cells = () if None in found else tuple(c for c in found if c is not None)
+        self._table, self._low, self._high = table, low, high
+        self._decoder = DebeziumDecoder(
+            Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
+        )
+        self._slots = {c.name: k for k, c in enumerate(self.columns)}
+        self.told = told
+
+    def rows(self, given: Buffers) -> Any:
+        import numpy as np
+
+        fine = (given.value_first >= 0) & (given.value_last - given.value_first <= MAX_MESSAGE)
+        fine &= given.key_last - given.key_first <= MAX_MESSAGE
+        messages = np.flatnonzero(fine)
+        places = (given.key_first, given.key_last, given.value_first, given.value_last)
+        return np.stack((messages, *(p[messages] for p in places)), axis=1)
+
+    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+        try:
+            row = sound_row(self._decoder.decode(Message(key, value)), self.columns, self._low, self._high)
+            if row is None or row.table.id != self._table.id or not self.told.taught(row):
+                return None
+            text = value.decode()
+            images = self._images(json_exact.decode(text).get("schema"))
+            key_text = None if key is None else key.decode()
+            return Sample(key_text, list(_key(key_text or "")), text, list(self._places(text)), side_of(row), images)
+        except BROKEN:
+            return None
+
+    def _places(self, text: str) -> Iterator[Place]:
+        for name, start, end in json_spans.members(text, _payload(text)):
+            if name == "ts_ms":
+                yield Place(start, end, COUNT)
+            elif name == "source":
+                for inner, first, last in json_spans.members(text, start):
+                    if inner in ("ts_ms", "start_ts", "commit_ts"):
+                        yield Place(first, last, COMMIT if inner == "commit_ts" else COUNT)
+            elif name in ("before", "after"):
+                shift = len(self.columns) if name == "before" else 0
+                for column, first, last in json_spans.members(text, start):
+                    slot = self._slots[str(column)]
+                    yield Place(first, last, self.cells[slot].kind, shift + slot)
+
+    def _images(self, schema: Any) -> dict[str, tuple[bytes, ...]]:
+        """Contents that stand for NULL or a default alike, by the message's schema and the table's definition."""
+        found: dict[str, tuple[bytes, ...]] = {}
+        for column in self.columns:
+            if column.nullable and column.has_default and column.default is not None:
+                found[column.name] = tuple(_contents(defaults.default_images(column)))
+        for field in _fields(schema):
+            name = field["field"]
+            if "default" in field and name in self._slots:
+                images = defaults.null_images(self.columns[self._slots[name]], field["default"])
+                if field["optional"]:
+                    found[name] = (*found.get(name, ()), *_contents(images))
+        return found
+
+
+def _fields(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """The fields of both rows in an envelope's schema."""
+    for side in schema["fields"] if schema else ():
+        if side["field"] in ("before", "after"):
+            yield from side["fields"]
+
+
+def _contents(images: tuple[Any, ...]) -> Iterator[bytes]:
+    """JSON values → what stands in a message for them, between the quotes of a string."""
+    for image in images:
+        if isinstance(image, bool):
+            yield b"true" if image else b"false"
+        elif isinstance(image, str):
+            yield image.encode("utf-8", "surrogateescape")
+
+
+def _payload(text: str) -> int:
+    return next(start for name, start, _ in json_spans.members(text, 0) if name == "payload")
+
+
+def _key(text: str) -> Iterator[Place]:
+    """The key's values are of no account: the row has them."""
+    if text:
+        for _, start, end in json_spans.members(text, _payload(text)):
+            yield Place(start, end, ANY)

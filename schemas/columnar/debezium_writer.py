@@ -1,0 +1,230 @@
+"""Rows of any tables (`schemas.columnar.rows`) → TiCDC Debezium JSON by a compiled kernel, as `DebeziumEncoder` does.
+
+Programs are made once per Shape, from the encoder's own plans; a batch is one call of the kernel, whatever tables its
+rows are of. Without numba all rows are left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.columnar.kernels.json_write_cache import COMPILED
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics, Written, frozen
+from schemas.formats.base import Context, says_changed
+from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+
+_MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
+_MOST_UNSIZED = 32  # DATETIME columns without fsp, of a table
+_ROOM = 1 << 16
+
+
+class DebeziumCellWriter:
+    """What `DebeziumEncoder` writes for the same rows, where they carry nothing beyond their cells (`extra`)."""
+
+    def __init__(self, context: Context) -> None:
+        self.options = context.options
+        if COMPILED:
+            self._forget()
+
+    def _forget(self) -> None:
+        from schemas.columnar.debezium_steps import Compiler
+
+        self.compiler = Compiler(self.options)
+        # Of a shape with bits of `_sizes`: by object, and by what it says, for one that is made anew.
+        self._programs: dict[tuple[int, int], tuple[Shape, int]] = {}
+        self._equal: dict[tuple[Shape, int], int] = {}
+
+    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
+        """timestamps: of each row (`CellWriter`). Flags: those of `DebeziumEncoder`, by row."""
+        import numpy as np
+
+        count = len(rows.shape)
+        if not COMPILED or not count:
+            none = Binaries(np.empty(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
+            return Written(none, none, np.ones(count, np.bool_))
+        if len(self._programs) > _MOST_PROGRAMS or self.compiler.size > _MOST_TEXT:
+            self._forget()
+        return _Batch(self, rows, timestamps).write()
+
+    def program(self, shape: Shape, bits: int) -> int:
+        """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_sizes`."""
+        known = self._programs.get((id(shape), bits))
+        if known is None:
+            if self.compiler.size > 2 * _MOST_TEXT:
+                return -1  # the next batch starts anew
+            number = self._equal.get((shape, bits))
+            if number is None:
+                number = self._equal[shape, bits] = self._compile(shape, bits)
+            known = shape, number
+            self._programs[id(shape), bits] = known  # with the shape, so that no other one gets its id
+        return known[1]
+
+    def _compile(self, shape: Shape, bits: int) -> int:
+        scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized(shape.table))}
+        known = frozenset(shape.key) if shape.key_only else None
+        try:
+            plan = compile_plan(shape.table, scales, known, self.options.cluster_id, self.options)
+            return self.compiler.add(shape, plan)
+        except (WireError, ValueError):
+            return -1
+
+
+class _Batch:
+    """One batch on its way through the kernel."""
+
+    def __init__(self, writer: DebeziumCellWriter, rows: CellRows, timestamps: Any) -> None:
+        import numpy as np
+
+        from schemas.columnar.kernels import json_write as kernel
+
+        self._writer, self._rows, self._options = writer, rows, writer.options
+        self._count = len(rows.shape)
+        self._flags: dict[str, Any] = {}
+        self._shape = np.ascontiguousarray(rows.shape, np.int64)
+        unset = np.zeros(0, np.int64)
+        commit_ts, usable = self._commit_ts(timestamps)
+        given = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
+        self._given = kernel.Rows._make(
+            [*(frozen(np.ascontiguousarray(array, np.int64)) for array in given),
+             frozen(np.ascontiguousarray(rows.data, np.uint8))]
+        )  # fmt: skip
+        self._program = frozen(np.where(self._usable(usable), self._programs(), -1))
+
+    # ---- what each row is
+    def _commit_ts(self, timestamps: Any) -> tuple[Any, Any]:
+        """(commit_ts of each row as `commit_ts_of` gives it, 0 for none; whether it is one)."""
+        import numpy as np
+
+        unknown = self._rows.commit_ts == NO_COMMIT_TS
+        made = unknown & (timestamps > 0)
+        self._flags["synthetic_commit_ts"] = made
+        self._flags["commit_ts_unknown"] = unknown & ~made
+        usable = (self._rows.commit_ts >= NO_COMMIT_TS) & (~made | (timestamps <= tso_physical_ms(MAX_TSO)))
+        synthetic = np.where(made & usable, timestamps, 0) * ms_to_tso(1)
+        return np.ascontiguousarray(np.where(unknown, synthetic, self._rows.commit_ts), np.int64), usable
+
+    def _usable(self, usable: Any) -> Any:
+        """Rows with the sides that their op has, and none that the encoder refuses for what it was flagged with."""
+        import numpy as np
+
+        rows = self._rows
+        old, new, delete = rows.before >= 0, rows.after >= 0, rows.op == ord("d")
+        key_only = np.array([s.key_only for s in rows.shapes], np.bool_)[self._shape]
+        usable = usable & np.where(delete, old & ~new, new & (old <= (rows.op == ord("u"))) & ~key_only)
+        usable &= delete | np.isin(rows.op, (ord("c"), ord("u")))
+        self._flags["key_only_delete"] = key_only
+        for name, mask in rows.flags.items():
+            if self._options.on_lossy == "error" and says_changed(name) and not name.startswith("lossy_decimal"):
+                usable &= ~mask
+        return usable
+
+    def _programs(self) -> Any:
+        """The program of each row: of its shape, of the sizes of its DATETIME values, and of its kind."""
+        import numpy as np
+
+        rows, updates = self._rows, self._rows.op == ord("u")
+        bare = updates & (self._options.no_old_value | (rows.before < 0))
+        if not self._options.no_old_value:
+            self._flags["no_before"] = bare
+        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(bare, KINDS.index("u-"), updates * 1))
+        first = self._first_programs(bare)
+        return np.where(first < 0, -1, first + kinds)
+
+    def _first_programs(self, bare: Any) -> Any:
+        import numpy as np
+
+        shapes, sizes = self._rows.shapes, self._sizes(bare)
+        if sizes is None:
+            used = np.bincount(self._shape, minlength=len(shapes)).tolist()
+            of = [self._writer.program(s, 0) if used[n] else -1 for n, s in enumerate(shapes)]
+            return np.array(of, np.int64)[self._shape]
+        found, back = np.unique(self._shape << _MOST_UNSIZED | sizes, return_inverse=True)
+        made = []
+        for pair in found.tolist():
+            shape, bits = shapes[pair >> _MOST_UNSIZED], pair & (1 << _MOST_UNSIZED) - 1
+            made.append(-1 if len(unsized(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits))
+        return np.array(made, np.int64)[back]
+
+    def _sizes(self, bare: Any) -> Any:
+        """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
+        import numpy as np
+
+        from schemas.columnar.kernels import json_write as kernel
+
+        lists = []
+        for shape in self._rows.shapes:
+            places = {c.name: n for n, c in enumerate(shape.columns)}
+            lists.append([places.get(c.name, -1) for c in unsized(shape.table)][:_MOST_UNSIZED])
+        if not any(lists):
+            return None
+        ends = np.cumsum([len(places) for places in lists], dtype=np.int64)
+        columns = np.array([place for places in lists for place in places], np.int64)
+        sizes = np.zeros(self._count, np.int64)
+        kernel.unsized(
+            self._given, frozen(self._shape), frozen(np.ascontiguousarray(bare)), frozen(ends), frozen(columns), sizes
+        )
+        return sizes
+
+    # ---- the kernel
+    def write(self) -> Written:
+        import numpy as np
+
+        from schemas.columnar.kernels import json_write as kernel
+
+        programs, zones = self._writer.compiler.arrays()
+        given = self._given._replace(program=self._program)
+        keys, values = self._first_room(programs.table)
+        ends = np.zeros((2, self._count + 1), np.int64)
+        left = np.ones(self._count, np.bool_)
+        notes = np.empty((len(given.place), 2), np.int64)
+        state = np.zeros(kernel.VALUE_NEED + 1, np.int64)
+        at = 0
+        while True:
+            out = kernel.Out(keys, values, ends[0], ends[1], left, notes, state)
+            at = kernel.write(at, given, programs, zones, out)
+            if at == self._count:
+                break
+            keys = _grown(keys, int(state[kernel.KEY_TO]), int(state[kernel.KEY_NEED]))
+            values = _grown(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
+        self._note(notes[: state[kernel.NOTES]])
+        taken = ~left
+        return Written(
+            Binaries(keys[: ends[0, -1]], ends[0], taken),
+            Binaries(values[: ends[1, -1]], ends[1], taken),
+            left,
+            {name: mask for name, mask in self._flags.items() if mask.any()},
+        )
+
+    def _first_room(self, table: Any) -> tuple[Any, Any]:
+        """Room for the literals, and for values as they mostly are; more is made when it is needed."""
+        import numpy as np
+
+        from schemas.columnar.kernels import json_write as kernel
+
+        program = self._program[self._program >= 0]
+        sizes = table[program][:, [kernel.KEY_SIZE, kernel.VALUE_SIZE]].sum(axis=0)
+        values = int(sizes[1]) + 24 * len(self._given.place) + 2 * len(self._given.data) + 64 * self._count
+        return np.empty(int(sizes[0]) + 64 * self._count + _ROOM, np.uint8), np.empty(values + _ROOM, np.uint8)
+
+    def _note(self, notes: Any) -> None:
+        """Flags of values that changed: by name, which rows."""
+        import numpy as np
+
+        names = list(self._writer.compiler.flags)
+        for number in np.unique(notes[:, 1]).tolist():
+            mask = np.zeros(self._count, np.bool_)
+            mask[notes[notes[:, 1] == number, 0]] = True
+            self._flags[names[number]] = mask
+
+
+def _grown(array: Any, used: int, need: int) -> Any:
+    """The array with room for `need` bytes more; itself where it has that."""
+    import numpy as np
+
+    if len(array) - used >= need:
+        return array
+    larger = np.empty(max(2 * len(array), used + need + _ROOM), np.uint8)
+    larger[:used] = array[:used]
+    return larger

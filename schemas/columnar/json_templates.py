@@ -1,0 +1,299 @@
+"""Many JSON messages of one table at once → typed columns of its rows, by compiled kernels.
+
+Templates are learned: a message that no template matches is decoded by the format's own decoder, and where that finds
+sound rows of this table and nothing else, the text around its values becomes a template. So a message that is taken
+says the same as one that was decoded, but for its values; those that are not certain leave their message. What comes
+out is what that decoder gives, typed; what is left is for it to say. Without numba all messages are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from schemas.columnar.columns import MAX_BATCH
+from schemas.columnar.json_values import Cell, Filler
+from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.rows import frozen
+from schemas.columnar.typed_rows import Decoded, TypedRows
+from schemas.model.errors import WireError
+from schemas.model.event import RowChange
+from schemas.model.table import Column, Table
+
+_OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
+_CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
+_MOST_TEMPLATES = 16  # of a decoder
+_TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
+_MAX_TEXT = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a sample: text[start:end] is of `kind` (`json_scan`) and belongs in `slot`."""
+
+    start: int
+    end: int
+    kind: int
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row of a message that was decoded. key: None where there is none; places are in the order of the text.
+
+    images: by column, contents that the message leaves in doubt (NULL or a default).
+    """
+
+    key: str | None
+    key_places: list[Place]
+    value: str
+    value_places: list[Place]
+    side: int
+    images: Mapping[str, tuple[bytes, ...]]
+
+
+BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError)
+"""What a sample of another form than expected raises: it teaches nothing."""
+
+
+class Told:
+    """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
+
+    A decoder's rows are of one: `taught` refuses samples of another. keyed: and such as are known by another key than
+    the handle key. beside: and such as have more beside the row (`RowChange.extra`) than this, or their columns in
+    another order.
+    """
+
+    def __init__(self, keyed: bool = False, beside: frozenset[str] | None = None) -> None:
+        self.table: Table | None = None
+        self.order: tuple[str, ...] = ()
+        self._keyed, self._beside = keyed, beside
+
+    def taught(self, row: RowChange) -> bool:
+        """Whether a sound row is of this table, which the first row says."""
+        if row.table_version is None or (self._keyed and row.key != row.table.handle_key):
+            return False
+        if self._beside is not None and not self._same(row, self._beside):
+            return False
+        if self.table is None:
+            self.table = row.table
+        return row.table == self.table
+
+    def _same(self, row: RowChange, beside: frozenset[str]) -> bool:
+        order, *others = (tuple(side) for side in (row.after, row.before) if side is not None)
+        if not row.extra.keys() <= beside or any(other != order for other in others):
+            return False
+        self.order = self.order or order
+        return order == self.order
+
+
+class Format(Protocol):
+    """What the batch decoder has to know of a format."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[Cell, ...]
+
+    def rows(self, given: Buffers) -> Any:
+        """The rows of messages: int64 (message, key first, key last, value first, value last), key first -1: none."""
+        ...
+
+    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+        """A row as `rows` cut it out → what it teaches; None where it is not a sound row of this table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Keys and values of messages: uint8 buffers, and int64 places of each; a first place of -1: there is none."""
+
+    keys: Any
+    key_first: Any
+    key_last: Any
+    values: Any
+    value_first: Any
+    value_last: Any
+
+
+class BatchDecoder:
+    """Compiled per table version, and by what it learns. low, high: commit_ts of the rows, both ends included."""
+
+    def __init__(self, format_: Format, low: int, high: int) -> None:
+        self._format, self._low, self._high = format_, low, high
+        self._filler = Filler(format_.columns, format_.cells)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._samples: set[tuple[Any, ...]] = set()
+        self._images: dict[str, tuple[bytes, ...]] = {}
+        self._text = bytearray()
+        self._steps: list[tuple[int, int, int]] = []
+        self._heads: list[tuple[int, int, int, bool, int]] = []
+        self._plan: Any = None
+
+    def decode(self, given: Buffers) -> Decoded:
+        """Messages, at most MAX_BATCH bytes of keys and of values. ValueError for more."""
+        import numpy as np
+
+        decoded = Decoded()
+        count = len(given.value_first)
+        if not COMPILED or self._format.cells == ():
+            decoded.left = list(range(count))
+            return decoded
+        if max(len(given.keys), len(given.values)) > MAX_BATCH:
+            raise ValueError(f"more than {MAX_BATCH} bytes in one batch")
+        if len(self._heads) >= _MOST_TEMPLATES:  # of odd messages perhaps, which must not stand in the way for ever
+            self._forget()
+        status = np.zeros(count, np.uint8)
+        rows = self._format.rows(given)
+        for chunk in self._chunks(given, rows, status, learning=True):
+            decoded.chunks.append(chunk)
+        decoded.left = np.flatnonzero(status == 0).tolist()
+        return decoded
+
+    def _chunks(self, given: Buffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
+        """Rows, in order; status of the messages that were taken becomes 1."""
+        import numpy as np
+
+        from schemas.columnar.kernels import json_scan as kernel
+
+        width = len(self._format.columns)
+        room = max(_CELLS // max(width, 1), 1024)
+        _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
+        rows = rows[sizes[back] <= room]  # a message of more rows is left
+        room = min(room, len(rows))
+        cells = [np.empty((2 * width, room), np.int32) for _ in range(2)]
+        scanned = _given(kernel, given, rows)
+        taken, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
+        at, misses, learn_from = 0, 0, 0 if learning else len(rows)
+        while at < len(rows):
+            found = kernel.Found(*cells, *(np.empty(room, np.int64) for _ in range(4)))
+            start, count, unknown = at, 0, 0
+            while unknown >= 0:
+                count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._planned(), found, taken, last)
+                if unknown >= 0 and not self._learn(given, rows[unknown]):
+                    misses += 1
+                    at = int(np.searchsorted(rows[:, 0], rows[at, 0], "right"))
+                    learn_from = at + ((1 << misses - _TRIES) if misses > _TRIES else 0)
+            if not count:
+                continue
+            bad = np.zeros(count, np.uint8)
+            made = self._fill(scanned.values, found, count, bad)
+            if bad.any():
+                spoilt = np.unique(found.message[:count][bad != 0])
+                kept = rows[start:at][taken[start:at] == 1]
+                yield from self._chunks(given, kept[~np.isin(kept[:, 0], spoilt)], status, learning=False)
+            else:
+                status[found.message[:count]] = 1
+                yield made
+
+    def _fill(self, data: Any, found: Any, count: int, bad: Any) -> TypedRows:
+        import numpy as np
+
+        from schemas.columnar.kernels.json_text import mark_images
+
+        sides = self._filler.fill(data, found.places, found.lengths, count, bad)
+        for slot, column in enumerate(self._format.columns * 2):
+            if images := self._images.get(column.name):
+                ends = np.cumsum(np.array([len(i) for i in images], np.int64))
+                texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
+                mark_images(data, found.places[slot], found.lengths[slot], count, texts, ends, bad)
+        return TypedRows(
+            found.message[:count], found.commit_ts[:count], found.partition[:count], found.side[:count],
+            np.zeros(count, np.bool_), tuple(sides[0]), tuple(sides[1]),
+        )  # fmt: skip
+
+    # ---- templates
+    def _learn(self, given: Buffers, row: Any) -> bool:
+        """Makes a template of a row. Out: False where it teaches nothing that is new."""
+        _, key_first, key_last, first, last = map(int, row)
+        if len(self._heads) >= _MOST_TEMPLATES or len(self._text) + last - first > _MAX_TEXT:
+            return False
+        key = bytes(given.keys[key_first:key_last]) if key_first >= 0 else None
+        sample = self._format.sample(key, bytes(given.values[first:last]))
+        if sample is None or not self._is_whole(sample):
+            return False
+        parts = [[], []] if sample.key is None else [list(_parts(sample.key, sample.key_places)), []]
+        parts[1] = list(_parts(sample.value, sample.value_places))
+        known = (sample.key is None, sample.side, *map(tuple, parts))
+        if known in self._samples:
+            return False
+        self._samples.add(known)
+        for name, images in sample.images.items():
+            self._images[name] = tuple(dict.fromkeys((*self._images.get(name, ()), *images)))
+        bounds = [len(self._steps)]
+        for part in parts:
+            for kind, text, slot in part:
+                start = slot
+                if text:
+                    start = len(self._text)
+                    self._text += text
+                self._steps.append((kind, start, len(self._text)))
+            bounds.append(len(self._steps))
+        self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.side))
+        self._plan = None
+        return True
+
+    def _is_whole(self, sample: Sample) -> bool:
+        """Whether a template of it says everything: commit_ts, and each column's value once.
+
+        A compressed value, which its decoder reads too, has no places at all.
+        """
+        from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, PARTITION
+
+        width = len(self._format.columns)
+        wanted = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
+        places = [*sample.key_places, *sample.value_places]
+        slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
+        return slots == wanted and sum(p.kind == COMMIT for p in places) == 1
+
+    def _planned(self) -> Any:
+        import numpy as np
+
+        from schemas.columnar.kernels import json_scan as kernel
+
+        if self._plan is None:
+            heads = np.array(self._heads, np.int64).reshape(-1, 5)
+            text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
+            steps = np.array(self._steps, np.int64).reshape(-1, 3)
+            parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
+            self._plan = kernel.Plan._make((*map(frozen, parts), self._low, self._high, len(self._format.columns)))
+        return self._plan
+
+
+def _parts(text: str, places: list[Place]) -> Iterator[tuple[int, bytes, int]]:
+    """(kind, text of a literal, slot) of a text in which values stand at `places`."""
+    from schemas.columnar.kernels.json_scan import LITERAL
+
+    at = 0
+    for place in places:
+        if place.start > at:
+            yield LITERAL, text[at : place.start].encode(), 0
+        yield place.kind, b"", place.slot
+        at = place.end
+    if at < len(text):
+        yield LITERAL, text[at:].encode(), 0
+
+
+def _given(kernel: Any, given: Buffers, rows: Any) -> Any:
+    import numpy as np
+
+    columns = [frozen(np.ascontiguousarray(rows[:, k])) for k in range(5)]
+    return kernel.Given(frozen(given.keys), frozen(given.values), *columns[1:], columns[0])
+
+
+def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: int) -> RowChange | None:
+    """The row of a message that says it without a doubt and in full; None for anything else."""
+    if len(events) != 1 or not isinstance(events[0], RowChange):
+        return None
+    row: RowChange = events[0]
+    names = {c.name for c in columns}
+    whole = all(side is None or side.keys() == names for side in (row.before, row.after))
+    if row.flags or row.key_only or not whole or row.commit_ts is None or not low <= row.commit_ts <= high:
+        return None
+    return row if _OPS.get(side_of(row)) == row.op else None
+
+
+def side_of(row: RowChange) -> int:
+    """Which sides a row has, as `TypedRows.side` says it."""
+    return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

@@ -1,0 +1,180 @@
+"""How the values of a column are read from JSON into typed buffers: a row of a table for each kind of value.
+
+A `Cell` says what stands in the message (`json_scan`) and how the typed column is made of it (`json_all`). A
+format has a table of them by kind of column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from schemas.columnar.kernels import json_all as kernel
+from schemas.columnar.kernels import json_text
+from schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
+from schemas.columnar.rows import frozen
+from schemas.columnar.typed_rows import TypedColumn
+from schemas.model import values
+from schemas.model.table import Column
+
+_SHAPES = (b"0000-00-00 00:00:00", b"0000-00-00T00:00:00")
+_LARGE32, _LARGE64 = 37, 250  # 10^n: reals beyond are left to Python, which knows how they round
+
+
+class Fill(NamedTuple):
+    """A filler of `json_all`, and what it has to know.
+
+    room: bytes of a value at most, where it can be longer than what stands in the message.
+    """
+
+    code: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    room: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """kind: of the value in the message. form: of the typed column (`TypedColumn`). fill: how a column is read."""
+
+    kind: int
+    form: str
+    fill: Callable[[Column], Fill]
+
+
+# ---------------------------------------------------------------------------------- integers
+def _signed(column: Column) -> Fill:
+    top = 1 << column.type.bits - 1
+    return Fill(kernel.SIGNED, -top, top - 1)
+
+
+def _unsigned(high: int, wraps: bool = False) -> Callable[[Column], Fill]:
+    return lambda _: Fill(kernel.UNSIGNED, high, wraps)
+
+
+def integer(column: Column, wraps: bool) -> Cell:
+    """wraps: BIGINT UNSIGNED travels as int64."""
+    if not column.unsigned:
+        return Cell(INTEGER, "int", _signed)
+    return Cell(INTEGER, "uint", _unsigned((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
+
+
+YEAR = Cell(INTEGER, "int", lambda _: Fill(kernel.YEAR, 0, 2155))
+
+
+def number(form: str, high: int) -> Cell:
+    """ENUM's index, SET's mask or BIT as a number up to high."""
+    return Cell(INTEGER, form, _unsigned(high))
+
+
+# ---------------------------------------------------------------------------------- reals and decimals
+FLOAT = Cell(REAL, "real32", lambda _: Fill(kernel.REALS, _LARGE32))
+DOUBLE = Cell(REAL, "real", lambda _: Fill(kernel.REALS, _LARGE64))
+
+
+def _decimal(code: int) -> Callable[[Column], Fill]:
+    def fill(column: Column) -> Fill:
+        assert column.length is not None
+        assert column.scale is not None
+        return Fill(code, column.length, column.scale)
+
+    return fill
+
+
+SHORT_DECIMAL = Cell(REAL, "decimal", _decimal(kernel.SHORT_DECIMALS))
+LONG_DECIMAL = Cell(REAL, "text", lambda _: Fill(kernel.NOTHING))
+TEXT_DECIMAL = Cell(STRING, "decimal", _decimal(kernel.TEXT_DECIMALS))
+
+# ---------------------------------------------------------------------------------- texts and bytes
+TEXT = Cell(STRING, "text", lambda _: Fill(kernel.TEXT))
+UNQUOTED = Cell(STRING, "bytes", lambda _: Fill(kernel.UNQUOTED))
+BASE64 = Cell(STRING, "bytes", lambda _: Fill(kernel.BASE64, False))
+BASE64_TEXT = Cell(STRING, "text", lambda _: Fill(kernel.BASE64, True))
+BITS = Cell(STRING, "bit", lambda column: Fill(kernel.BITS, values.bit_size(column.length or 0)))
+BIT1 = Cell(BOOLEAN, "bit", lambda _: Fill(kernel.BOOLEANS))
+
+
+# ---------------------------------------------------------------------------------- dates and times
+def _shaped(name: str) -> Callable[[Column], Fill]:
+    return lambda _: Fill(kernel.SHAPED, getattr(json_text, name))
+
+
+DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
+    Cell(STRING, "text", _shaped(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
+)
+
+
+def moments(milliseconds: bool) -> Cell:
+    """DATETIME as a number since 1970."""
+
+    def fill(column: Column) -> Fill:
+        fsp = 3 if column.scale is None else column.scale
+        return Fill(kernel.MOMENTS, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
+
+    return Cell(INTEGER, "text", fill)
+
+
+DAYS = Cell(INTEGER, "text", lambda column: Fill(kernel.DAYS, column.nullable, room=10))
+TIMES = Cell(INTEGER, "text", lambda column: Fill(kernel.TIMES, 6 if column.scale is None else column.scale, room=17))
+INSTANTS = Cell(STRING, "text", lambda _: Fill(kernel.INSTANTS))
+
+
+# ---------------------------------------------------------------------------------- a table
+@dataclass(frozen=True)
+class Filler:
+    """Reads all values of a table's rows: new columns, then old ones."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[Cell, ...]
+    _sizes: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    @cached_property
+    def _slots(self) -> kernel.Slots:
+        import numpy as np
+
+        fills = [cell.fill(column) for column, cell in zip(self.columns, self.cells, strict=True)] * 2
+        places = []
+        for fill in fills:
+            sort = (fill.code >= kernel.FIRST_DECIMAL) + (fill.code >= kernel.FIRST_TEXT)
+            places.append(self._sizes[sort])
+            self._sizes[sort] += 1
+        # High limits have 64 bits without a sign: they travel as they are.
+        a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
+        rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
+        shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
+        return kernel.Slots._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
+
+    def fill(
+        self, data: Any, places: Any, lengths: Any, rows: int, bad: Any
+    ) -> tuple[Sequence[TypedColumn], Sequence[TypedColumn]]:
+        """(new columns, old columns); rows that are wrong are marked in `bad`."""
+        import numpy as np
+
+        slots = self._slots
+        words, decimals, texts = self._sizes
+        starts = np.zeros(texts + 1, np.int64)
+        kernel.text_starts(lengths, rows, slots, starts)
+        signed = np.empty((words, rows), np.int64)
+        out = kernel.Buffers(
+            signed, signed.view(np.uint64), np.empty((decimals, rows, 2), np.uint64),
+            np.empty(int(starts[-1]), np.uint8), starts, np.empty((texts, rows + 1), np.int32),
+            np.zeros(texts, np.int64),
+        )  # fmt: skip
+        kernel.fill(data, places, lengths, rows, slots, out, bad)
+        valid = lengths[:, :rows] >= 0
+        made = []
+        for slot, (column, cell) in enumerate(zip(self.columns * 2, self.cells * 2, strict=True)):
+            code, place = int(slots.code[slot]), int(slots.place[slot])
+            offsets = None
+            if code >= kernel.FIRST_TEXT:
+                offsets = out.offsets[place]
+                found = out.texts[starts[place] : starts[place] + offsets[-1]]
+            elif code >= kernel.FIRST_DECIMAL:
+                found = out.decimals[place]
+            else:
+                found = (out.signed if cell.form == "int" else out.unsigned)[place]
+            made.append(TypedColumn(column, cell.form, found, valid[slot], offsets))
+        return made[: len(self.columns)], made[len(self.columns) :]

@@ -1,0 +1,294 @@
+"""Many Avro messages of any schemas at once → cells (`schemas.columnar.rows`), for numba.
+
+A schema is a program: a step for each field, in the record's order. What a step can't take as it is leaves the message
+to the decoder in Python, which says why. Nothing is read or written at a place that was not compared with the end of
+the message, or follows from lengths that were.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.columnar.kernels.avro_bytes import (
+    SCRATCH,
+    Work,
+    decimal,
+    little,
+    long_at,
+    sound_text,
+    span_at,
+    unsigned_text,
+    widened,
+)
+from schemas.columnar.kernels.json_cache import avro_read_jit as jit
+from schemas.columnar.kernels.text import is_decimal
+
+Array = Any  # numpy arrays: numba knows their types
+
+# What a step reads. Of a column, into a cell:
+LONG, INT, LONG_UNSIGNED, INT_UNSIGNED, TEXT_UNSIGNED, FLOAT, DOUBLE = range(7)
+TEXT, BYTES, DECIMAL_TEXT, DECIMAL_BYTES, BITS = range(7, 12)
+# Of an extension field, or the old row:
+OP, COMMIT_TS, BEFORE, PASS_LONG, PASS_INT, PASS_FOUR, PASS_EIGHT, PASS_BOOLEAN, PASS_BYTES, PASS_TEXT = range(12, 22)
+STEP = 4  # a step: what it reads; branch of null in its union (-1: no union); two numbers of its own (see `value`)
+
+# What stands in a message's place of a schema id; ids have 32 bits.
+NOTHING, STRANGE, DELETED = 1 << 40, 1 << 41, 1 << 42
+# Programs of messages, where they have none: null, can't be read, a delete as avro-enable-watermark writes it.
+NULL, UNREADABLE, MARK = -1, -2, -3
+
+# Places in `Work.state`, after SCRATCH.
+_OP, _COMMIT_TS, _BEFORE = range(1, 4)
+STATES = 4
+
+
+class Part(NamedTuple):
+    """Keys or values: bytes, where each begins and ends, and the program of each."""
+
+    data: Array
+    offsets: Array
+    program: Array
+
+
+class Programs(NamedTuple):
+    """steps: of all programs, [step, STEP]. ends: where each program's steps end."""
+
+    steps: Array
+    ends: Array
+
+
+class Rows(NamedTuple):
+    """The rows found, in message order. value, key: their programs, NULL where there is none. unknown: no op said."""
+
+    message: Array
+    commit_ts: Array
+    op: Array
+    after: Array
+    before: Array
+    value: Array
+    key: Array
+    unknown: Array
+    place: Array
+    length: Array
+
+
+@jit
+def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> None:
+    """The schema id in the header of each message; NOTHING for null, DELETED for 0x03 and a TSO, else STRANGE."""
+    for n in range(valid.shape[0]):
+        at, size = offsets[n], offsets[n + 1] - offsets[n]
+        if not valid[n]:
+            out[n] = NOTHING
+        elif size >= 5 and size <= most and data[at] == 0:
+            number = np.int64(data[at + 1]) << 24 | np.int64(data[at + 2]) << 16
+            number |= np.int64(data[at + 3]) << 8 | np.int64(data[at + 4])
+            out[n] = number - (number >> 31 << 32)
+        else:
+            out[n] = DELETED if size == 9 and data[at] == 3 else STRANGE
+
+
+# ---------------------------------------------------------------------------------------------- steps
+@jit
+def number_at(data: Array, pos: int, end: int, code: int) -> Any:
+    """A number of the steps LONG to DOUBLE → (the cell's place, next position; -1 where it is not one)."""
+    if code <= INT_UNSIGNED:
+        number, pos = long_at(data, pos, end)
+        narrow = code in (INT, INT_UNSIGNED)
+        if narrow and (number < -0x80000000 or number > 0x7FFFFFFF):
+            return number, -1
+        if (code in (LONG_UNSIGNED, INT_UNSIGNED)) and number < 0:
+            return number, -1
+        return number, pos
+    if code == TEXT_UNSIGNED:
+        first, pos = span_at(data, pos, end)
+        if pos < 0:
+            return np.int64(0), -1
+        bits, sound = unsigned_text(data, first, pos)
+        return np.int64(bits), pos if sound else -1
+    if code == FLOAT:
+        if end - pos < 4:
+            return np.int64(0), -1
+        bits = little(data, pos, 4)
+        sound = (bits >> np.uint64(23)) & np.uint64(0xFF) != np.uint64(0xFF)
+        return np.int64(widened(bits)), pos + 4 if sound else -1
+    if end - pos < 8:
+        return np.int64(0), -1
+    bits = little(data, pos, 8)
+    sound = (bits >> np.uint64(52)) & np.uint64(0x7FF) != np.uint64(0x7FF)
+    return np.int64(bits), pos + 8 if sound else -1
+
+
+@jit
+def bits_at(data: Array, first: int, end: int, size: int, length: int) -> Any:
+    """BIT(length)'s bytes → (number, whether they are that)."""
+    if end - first != size:
+        return np.int64(0), False
+    number = np.uint64(0)
+    for i in range(first, end):
+        number = number << np.uint64(8) | np.uint64(data[i])
+    return np.int64(number), length == 64 or number >> np.uint64(length) == np.uint64(0)
+
+
+@jit
+def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
+    """A field that is no column → next position, -1 where it is not what it must be."""
+    if code in (COMMIT_TS, PASS_LONG, PASS_INT):
+        number, pos = long_at(data, pos, end)
+        if code == COMMIT_TS:
+            state[_COMMIT_TS] = number
+            return pos if number >= 0 else -1
+        return pos if code == PASS_LONG or -0x80000000 <= number <= 0x7FFFFFFF else -1
+    if code in (OP, PASS_BYTES, PASS_TEXT):
+        first, pos = span_at(data, pos, end)
+        if pos < 0:
+            return -1
+        if code == OP:
+            op = data[first] if pos - first == 1 else np.uint8(0)
+            state[_OP] = op
+            return pos if op == 99 or op == 117 or op == 100 else -1
+        return pos if code == PASS_BYTES or sound_text(data, first, pos) else -1
+    size = 4 if code == PASS_FOUR else 8 if code == PASS_EIGHT else 1
+    if end - pos < size or (code == PASS_BOOLEAN and data[pos] > 1):
+        return -1
+    return pos + size
+
+
+@jit
+def record(
+    data: Array, pos: int, end: int, step: int, last: int, base: int, scratch: int, cell: int,
+    steps: Array, rows: Rows, work: Work,
+) -> Any:  # fmt: skip
+    """One record's cells from `cell` on → (next position, -1 where it is left; next cell).
+
+    base: what makes a position in `data` a place; scratch: the place of the scratch's first byte.
+    """
+    place, length = rows.place, rows.length
+    while step < last:
+        code, null, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]
+        step += 1
+        if null >= 0:
+            if pos >= end:
+                return -1, cell
+            branch = data[pos]
+            pos += 1
+            if branch == 2 * null:
+                if code < OP:
+                    place[cell], length[cell] = 0, -1
+                    cell += 1
+                elif code == BEFORE:
+                    step += a
+                continue
+            if branch != 2 - 2 * null:
+                return -1, cell
+        if code <= DOUBLE:
+            number, pos = number_at(data, pos, end, code)
+            if pos < 0:
+                return -1, cell
+            place[cell], length[cell] = number, 8
+            cell += 1
+            continue
+        if code >= OP:
+            if code == BEFORE:
+                work.state[_BEFORE] = cell
+                continue
+            pos = extension(data, pos, end, code, work.state)
+            if pos < 0:
+                return -1, cell
+            continue
+        first, pos = span_at(data, pos, end)
+        if pos < 0:
+            return -1, cell
+        sound, at, size = True, base + first, pos - first
+        if code == TEXT:
+            sound = sound_text(data, first, pos)
+        elif code == DECIMAL_TEXT:
+            sound = is_decimal(data, first, pos)
+        elif code == DECIMAL_BYTES:
+            at = scratch + work.state[SCRATCH]
+            size = decimal(data, first, size, a, b, work)
+            sound = size >= 0
+        elif code == BITS:
+            at, sound = bits_at(data, first, pos, a, b)
+            size = 8
+        if not sound:
+            return -1, cell
+        place[cell], length[cell] = at, size
+        cell += 1
+    return pos, cell
+
+
+@jit
+def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, rows: Rows, work: Work) -> Any:
+    """All messages → (rows, cells). base, scratch: places of the keys' and the scratch's first byte."""
+    state, steps, ends = work.state, programs.steps, programs.ends
+    found, cell = 0, 0
+    for message in range(values.program.shape[0]):
+        value, key, kept = values.program[message], keys.program[message], state[SCRATCH]
+        if value == UNREADABLE or key == UNREADABLE or (value < 0 and key < 0):
+            continue
+        state[_OP], state[_COMMIT_TS], state[_BEFORE] = 0, -1, -1
+        first, end, sound = cell, cell, True
+        if value >= 0:
+            stop = values.offsets[message + 1]
+            begin = ends[value - 1] if value else 0
+            pos, end = record(
+                values.data, values.offsets[message] + 5, stop, begin, ends[value], 0, scratch, cell, steps, rows, work
+            )
+            sound = pos == stop
+        elif value == MARK:
+            at = values.offsets[message]
+            commit_ts = np.uint64(0)
+            for i in range(1, 9):
+                commit_ts = commit_ts << np.uint64(8) | np.uint64(values.data[at + i])
+            state[_COMMIT_TS] = np.int64(commit_ts)
+            sound = state[_COMMIT_TS] >= 0
+        if sound and key >= 0:
+            stop, used = keys.offsets[message + 1], state[SCRATCH]
+            begin = ends[key - 1] if key else 0
+            pos, last = record(
+                keys.data, keys.offsets[message] + 5, stop, begin, ends[key], base, scratch, end, steps, rows, work
+            )
+            sound = pos == stop
+            if value < 0:
+                end, state[_OP] = last, 100
+            else:
+                state[SCRATCH] = used
+        if not sound:
+            state[SCRATCH] = kept
+            continue
+        op = state[_OP]
+        rows.message[found], rows.commit_ts[found], rows.value[found], rows.key[found] = (
+            message, state[_COMMIT_TS], max(value, NULL), key,
+        )  # fmt: skip
+        rows.unknown[found], rows.op[found] = op == 0, op if op else 99
+        rows.after[found], rows.before[found] = first, state[_BEFORE]
+        if op == 100:
+            rows.after[found], rows.before[found] = -1, first
+        found += 1
+        cell = end
+    return found, cell
+
+
+@jit
+def rearrange(chosen: Array, source: Array, cell: int, rows: Rows) -> int:
+    """Cells of the rows `chosen` once more, from `cell` on. source: of each new cell, the old one; -1: absent."""
+    for n in chosen:
+        for side in (rows.after, rows.before):
+            first = side[n]
+            if first < 0:
+                continue
+            side[n] = cell
+            for at in source:
+                if at < 0:
+                    rows.place[cell], rows.length[cell] = 0, -2
+                else:
+                    rows.place[cell], rows.length[cell] = rows.place[first + at], rows.length[first + at]
+                cell += 1
+    return cell
+
+
+def scratch_used(work: Work) -> int:
+    """How many bytes of the scratch hold text."""
+    return int(work.state[SCRATCH])

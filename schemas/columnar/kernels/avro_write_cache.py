@@ -1,0 +1,18 @@
+"""How the kernels that write Avro are compiled and cached (`schemas.columnar.kernels.jit`)."""
+
+from __future__ import annotations
+
+from schemas.columnar.kernels.jit import COMPILED, Kernels
+
+_FILES = (
+    "text.py",
+    "byte_buffers.py",
+    "temporal.py",
+    "avro_values.py",
+    "avro_write.py",
+)
+
+_KERNELS = Kernels("avro-write", [("schemas.columnar.kernels", file) for file in _FILES])
+jit, making = _KERNELS.jit, _KERNELS.making
+
+__all__ = ["COMPILED", "jit", "making"]

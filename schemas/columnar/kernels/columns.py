@@ -1,0 +1,61 @@
+"""Cells of rows (`schemas.columnar.rows`) → columns, for numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schemas.columnar.kernels.json_cache import cells_jit as jit
+
+Array = Any  # numpy arrays: numba knows their types
+
+
+@jit
+def by_column(
+    first: Array, shape: Array, offsets: Array, place: Array, length: Array, places: Array, lengths: Array
+) -> None:
+    """Places and lengths by column. first: each row's first cell, -1 for none.
+
+    offsets: [shape, column], which of the row's cells it is, -1: the shape has none. A cell that is not there has the
+    length -2 (ABSENT) and the place 0, NULL -1 and 0.
+    """
+    for row in range(first.shape[0]):
+        begin, of = first[row], shape[row]
+        for column in range(places.shape[0]):
+            offset = offsets[of, column]
+            places[column, row] = 0
+            if begin < 0 or offset < 0:
+                lengths[column, row] = -2
+            else:
+                size = length[begin + offset]
+                lengths[column, row] = size
+                if size >= 0:
+                    places[column, row] = place[begin + offset]
+
+
+@jit
+def text_offsets(lengths: Array, offsets: Array) -> int:
+    """Offsets of the texts one after another; out: their bytes in all, -1 where they do not fit 31 bits."""
+    total = np.int64(0)
+    for row in range(lengths.shape[0]):
+        offsets[row] = total
+        if lengths[row] > 0:
+            total += lengths[row]
+            if total > 0x7FFFFFFF:
+                return -1
+    offsets[lengths.shape[0]] = total
+    return int(total)
+
+
+@jit
+def copy_texts(data: Array, places: Array, lengths: Array, offsets: Array, out: Array) -> None:
+    """The texts one after another, as `offsets` says."""
+    one = np.uint64(1)
+    for row in range(lengths.shape[0]):
+        if lengths[row] > 0:
+            # Unsigned indices: numba need not look for negative ones, so that the copy is a vector operation.
+            at, to, i, size = np.uint64(places[row]), np.uint64(offsets[row]), np.uint64(0), np.uint64(lengths[row])
+            while i < size:
+                out[to + i] = data[at + i]
+                i += one

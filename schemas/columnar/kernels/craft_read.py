@@ -1,0 +1,375 @@
+"""The structure of many Craft messages at once, for numba: where each value of each column is.
+
+It takes messages that hold nothing but rows of one table in one shape. Whatever else a message holds, or is wrong in
+it, leaves it to the decoder in Python, which says what it is. Checks are those of `layout` (craft.md §7): counts are
+compared with the bytes that are there, sizes with the message, and no index is used that was not checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.columnar.kernels.craft_cache import jit
+from schemas.columnar.kernels.craft_numbers import count_of, deltas, same, unzigzag, uvarint
+from schemas.columnar.kernels.text import utf8
+
+Array = Any  # numpy arrays: numba knows their types
+TAKEN, LEFT = 1, 0
+DATABASE, TABLE = 1, 2
+NUMBER, FLOAT = 1, 2
+
+
+class Plan(NamedTuple):
+    """What is looked for. names: UTF-8 of the different names, name_ends: where each ends.
+
+    roles: of a name, DATABASE | TABLE; column: of a name, the column it names, else -1. codes, marks, mask: of a
+    column, its type code, and the flags in `mask` that it must have. numbers: NUMBER or FLOAT for columns that TiCDC
+    allocates together. low, high: commit_ts of the rows, both ends included.
+    """
+
+    names: Array
+    name_ends: Array
+    roles: Array
+    column: Array
+    codes: Array
+    marks: Array
+    mask: Array
+    numbers: Array
+    low: int
+    high: int
+
+
+class Found(NamedTuple):
+    """What was found. places, lengths: [new columns, then old columns][row]; a length is -1 for NULL, -2 if not sent.
+
+    side: 1 new only, 2 old only, 3 both. status: by message, TAKEN or LEFT.
+    """
+
+    places: Array
+    lengths: Array
+    message: Array
+    commit_ts: Array
+    partition: Array
+    side: Array
+    status: Array
+
+
+class Work(NamedTuple):
+    """Scratch of the scan. state: see the _ constants."""
+
+    sizes: Array
+    kinds: Array
+    schemas: Array
+    tables: Array
+    partitions: Array
+    order: Array
+    seen: Array
+    ids: Array
+    term_plan: Array
+    term_ends: Array
+    state: Array
+
+
+# Places in Work.state: of the message at hand, of the dictionary and the head met last, of FLOATs and their neighbours.
+_EVENTS, _HEADERS, _TERMS_AT, _TABLES, _GROUPS, _LAST, _BODIES = range(7)
+_KNOWN_AT, _KNOWN_SIZE, _KNOWN_TERMS, _HEAD_AT, _HEAD_SIZE, _HEAD_COLUMNS = range(7, 13)
+_FLOAT_AT, _PAIRS, _HITS, _STRONG = range(13, 17)
+STATES = 17
+
+
+@jit
+def dictionary(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
+    """Terms → the index of each in the plan's names (-1: none of them). Out: how many terms, -1 if it is none."""
+    count, pos = count_of(data, pos, end, work.term_plan.shape[0])
+    if pos < 0:
+        return -1
+    total = np.int64(0)
+    for i in range(count):
+        value, pos = uvarint(data, pos, end)
+        if pos < 0 or value > np.uint64(end - pos) or total > end - pos:
+            return -1
+        total += np.int64(value)
+        work.term_ends[i] = total
+    if total != end - pos:
+        return -1
+    first = pos
+    for i in range(count):
+        last = pos + work.term_ends[i]
+        if not utf8(data, first, last):
+            return -1
+        work.term_plan[i] = named(data, first, last, plan)
+        first = last
+    return int(count)
+
+
+@jit
+def named(data: Array, first: int, last: int, plan: Plan) -> int:
+    """The plan's name with these bytes, -1 for none."""
+    begin = 0
+    for k in range(plan.name_ends.shape[0]):
+        end = plan.name_ends[k]
+        if end - begin == last - first:
+            differ = np.uint8(0)
+            for j in range(last - first):
+                differ |= plan.names[begin + j] ^ data[first + j]
+            if differ == 0:
+                return int(k)
+        begin = end
+    return -1
+
+
+@jit
+def frame(data: Array, start: int, end: int, most: int, work: Work) -> bool:
+    """Version, footer and the first two size tables → the message's places in work.state, body sizes in work.sizes."""
+    value, first = uvarint(data, start, end)
+    if first < 0 or value != np.uint64(1):
+        return False
+    last, size, shift = end - 1, np.int64(0), 0
+    while True:
+        if last < first or shift > 28:
+            return False
+        size |= np.int64(data[last] & 127) << shift
+        if data[last] < 128:
+            break
+        last -= 1
+        shift += 7
+    if size > last - first:
+        return False
+    tables = last - size
+    count, pos = count_of(data, tables, last, work.sizes.shape[0])
+    if pos < 0 or count < 2:
+        return False
+    pos = deltas(data, pos, last, count, 0, tables - start, work.sizes)
+    if pos < 0:
+        return False
+    headers, terms, at = work.sizes[0], work.sizes[1], pos
+    count, pos = count_of(data, pos, last, most)
+    if pos < 0:
+        return False
+    pos = deltas(data, pos, last, count, 0, at - start, work.sizes)
+    if pos < 0:
+        return False
+    total = headers + terms
+    for i in range(count):
+        total += work.sizes[i]
+        if total > tables - first:
+            return False
+    state = work.state
+    state[_EVENTS], state[_HEADERS], state[_BODIES], state[_TERMS_AT] = count, first, first + headers, tables - terms
+    state[_TABLES], state[_GROUPS], state[_LAST] = tables, pos, last
+    return bool(total == tables - first and terms > 0)
+
+
+@jit
+def headers(data: Array, rows: int, plan: Plan, found: Found, work: Work) -> bool:
+    """commit_ts, types, partitions and names of all events of the message; all must be rows of the plan's table."""
+    state = work.state
+    count, pos, end = state[_EVENTS], state[_HEADERS], state[_BODIES]
+    stamp = np.uint64(0)
+    for i in range(count):
+        value, pos = uvarint(data, pos, end)
+        stamp += value
+        if pos < 0 or stamp > np.uint64(plan.high) or np.int64(stamp) < plan.low:
+            return False
+        found.commit_ts[rows + i] = np.int64(stamp)
+    for _ in range(count):
+        value, pos = uvarint(data, pos, end)
+        if pos < 0 or value != np.uint64(1):
+            return False
+    pos = deltas(data, pos, end, count, -(1 << 63), (1 << 63) - 1, work.partitions)
+    if pos < 0:
+        return False
+    at, size = state[_TERMS_AT], state[_TABLES] - state[_TERMS_AT]
+    if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not same(data, state[_KNOWN_AT], at, size):
+        state[_HEAD_AT] = state[_KNOWN_AT] = -1
+        terms = dictionary(data, at, at + size, plan, work)
+        if terms < 0:
+            return False
+        state[_KNOWN_AT], state[_KNOWN_SIZE], state[_KNOWN_TERMS] = at, size, terms
+    last = state[_KNOWN_TERMS] - 1
+    pos = deltas(data, pos, end, count, 0, last, work.schemas)
+    if pos >= 0:
+        pos = deltas(data, pos, end, count, 0, last, work.tables)
+    if pos != end:
+        return False
+    for i in range(count):
+        database, table = work.term_plan[work.schemas[i]], work.term_plan[work.tables[i]]
+        if database < 0 or table < 0 or not plan.roles[database] & DATABASE or not plan.roles[table] & TABLE:
+            return False
+    return True
+
+
+@jit
+def head(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
+    """Names, types and flags of a column group → next position; work.order gets the plan's columns in their order.
+
+    -1 where they are not columns of the plan in its types, each at most once.
+    """
+    state, codes, order = work.state, plan.codes, work.order
+    size = state[_HEAD_SIZE]
+    if state[_HEAD_AT] >= 0 and end - pos > size and same(data, state[_HEAD_AT], pos, size):
+        return int(pos + size)
+    state[_HEAD_AT] = -1
+    start = pos
+    count, pos = count_of(data, pos, end, codes.shape[0])
+    if pos < 0:
+        return -1
+    pos = deltas(data, pos, end, count, 0, state[_KNOWN_TERMS] - 1, work.ids)
+    if pos < 0:
+        return -1
+    work.seen[:] = 0
+    for i in range(count):
+        k = work.term_plan[work.ids[i]]
+        column = plan.column[k] if k >= 0 else -1
+        if column < 0 or work.seen[column]:
+            return -1
+        work.seen[column] = 1
+        order[i] = column
+    for i in range(count):
+        value, pos = uvarint(data, pos, end)
+        if pos < 0 or value != np.uint64(codes[order[i]]):
+            return -1
+    for i in range(count):
+        value, pos = uvarint(data, pos, end)
+        column = order[i]
+        if pos < 0 or value > np.uint64(255) or (np.int64(value) & plan.mask[column]) != plan.marks[column]:
+            return -1
+    state[_HEAD_AT], state[_HEAD_SIZE], state[_HEAD_COLUMNS] = start, pos - start, count
+    return int(pos)
+
+
+@jit
+def values(data: Array, pos: int, end: int, row: int, shift: int, found: Found, plan: Plan, work: Work) -> bool:
+    """Lengths and places of a group's values, which fill it to its end."""
+    order, count, sizes = work.order, work.state[_HEAD_COLUMNS], work.ids
+    if end - pos < count:
+        return False
+    every = np.uint8(0)
+    total: Any = np.int64(0)
+    least: Any = np.int64(0)
+    i, first = np.uint64(0), np.uint64(pos)
+    for k in range(count):
+        byte = data[first + i]
+        i += np.uint64(1)
+        every |= byte
+        size = np.int64(byte >> 1) ^ -np.int64(byte & 1)
+        sizes[k] = size
+        total += max(size, 0)
+        least = min(least, size)
+    if every < 128:  # lengths of one byte each: by far the commonest
+        if least < -1:
+            return False
+        pos += count
+    else:
+        total = np.int64(0)
+        for k in range(count):
+            value, pos = uvarint(data, pos, end)
+            if pos < 0 or value > np.uint64(1 << 32):
+                return False
+            sizes[k] = unzigzag(value)
+            if sizes[k] < -1:
+                return False
+            total += max(sizes[k], 0)
+    if total != end - pos:
+        return False
+    # Unsigned indices again. `float_at` is a FLOAT whose neighbour comes next.
+    at, base, float_at = np.uint64(row), np.uint64(shift), work.state[_FLOAT_AT]
+    for k in range(count):
+        column = base + np.uint64(order[k])
+        size = sizes[k]
+        found.lengths[column, at] = size
+        found.places[column, at] = pos
+        if size >= 0:
+            kind = plan.numbers[order[k]]
+            if kind and (float_at >= 0 or kind == FLOAT):
+                if float_at >= 0:
+                    neighbour(data, float_at, pos, size, work.state)
+                float_at = pos if kind == FLOAT and size == 8 else -1
+            pos += size
+    work.state[_FLOAT_AT] = float_at
+    return True
+
+
+@jit
+def neighbour(data: Array, at: int, pos: int, length: int, state: Array) -> None:
+    """Counts FLOATs that the next number was written over, as `damage` does: the FLOAT at `at`, the number at `pos`."""
+    state[_PAIRS] += 1
+    size = min(4, length)
+    every = np.uint8(0)
+    equal = True
+    for i in range(size):
+        if data[at + 4 + i] != data[pos + i]:
+            equal = False
+        every |= data[pos + i]
+    if equal and every:
+        state[_HITS] += 1
+        state[_STRONG] = max(state[_STRONG], size)
+
+
+@jit
+def row_groups(data: Array, body: int, size: int, row: int, groups: int, plan: Plan, found: Found, work: Work) -> int:
+    """One row's column groups → next position in the tables of group sizes, -1 if they are none."""
+    columns = plan.codes.shape[0]
+    parts, groups = count_of(data, groups, work.state[_LAST], 2)
+    if groups < 0:
+        return -1
+    groups = deltas(data, groups, work.state[_LAST], parts, 2, size, work.kinds)
+    if groups < 0 or work.kinds[0] + (work.kinds[1] if parts == 2 else 0) != size:
+        return -1
+    found.side[row] = 0
+    for part in range(parts):
+        end = body + work.kinds[part]
+        side = np.int64(data[body])
+        if side < 1 or side > 2 or found.side[row] & side:
+            return -1
+        found.side[row] |= side
+        before = work.state[_HEAD_AT]
+        pos = head(data, body + 1, end, plan, work)
+        if pos < 0 or (part == 1 and work.state[_HEAD_AT] != before):  # the old row has the new one's columns
+            return -1
+        if work.state[_HEAD_COLUMNS] < columns:
+            if side == 1 or parts == 2:  # only a delete may have its key alone
+                return -1
+            found.lengths[columns:, row] = -2
+        if not values(data, pos, end, row, columns * (side - 1), found, plan, work):
+            return -1
+        body = end
+    if found.side[row] == 1:
+        found.lengths[columns:, row] = -2
+    elif found.side[row] == 2:
+        found.lengths[:columns, row] = -2
+    return int(groups)
+
+
+@jit
+def scan(data: Array, starts: Array, ends: Array, message: int, plan: Plan, found: Found, work: Work) -> Any:
+    """Messages from `message` on → (rows written, next message). It stops before a message that does not fit."""
+    room = found.commit_ts.shape[0]
+    state = work.state
+    state[_KNOWN_AT] = state[_HEAD_AT] = -1
+    rows = 0
+    while message < starts.shape[0]:
+        found.status[message] = LEFT
+        if frame(data, starts[message], ends[message], min(room, work.sizes.shape[0]), work):
+            count = state[_EVENTS]
+            if rows + count > room:
+                return rows, message
+            if headers(data, rows, plan, found, work):
+                state[_FLOAT_AT], state[_PAIRS], state[_HITS], state[_STRONG] = -1, 0, 0, 0
+                body, groups, done = state[_BODIES], state[_GROUPS], 0
+                for i in range(count):
+                    groups = row_groups(data, body, work.sizes[i], rows + i, groups, plan, found, work)
+                    if groups < 0:
+                        break
+                    found.message[rows + i] = message
+                    found.partition[rows + i] = work.partitions[i]
+                    body += work.sizes[i]
+                    done += 1
+                sound = state[_STRONG] < 2 and 2 * state[_HITS] <= state[_PAIRS]
+                if done == count and groups == state[_LAST] and sound:
+                    found.status[message] = TAKEN
+                    rows += count
+        message += 1
+    return rows, message

@@ -1,0 +1,138 @@
+"""Values of JSON but for numbers, for numba: strings, base64, null, true and false."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.columnar.kernels.byte_buffers import copy, eight
+from schemas.columnar.kernels.json_write_cache import inlined, jit
+from schemas.columnar.kernels.text import Array
+
+_ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128))
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+
+
+@inlined
+def null(out: Array, to: int) -> int:
+    out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
+    return to + 4
+
+
+@inlined
+def boolean(true: bool, out: Array, to: int) -> int:
+    if true:
+        out[to], out[to + 1], out[to + 2], out[to + 3] = 116, 114, 117, 101
+        return to + 4
+    out[to], out[to + 1], out[to + 2], out[to + 3], out[to + 4] = 102, 97, 108, 115, 101
+    return to + 5
+
+
+@jit
+def bits(number: int, size: int, out: Array, to: int) -> int:
+    """Base64 of `size` bytes, low byte first; -1 for more bits than fit these."""
+    rest = np.uint64(number)
+    if size < 8 and rest >> np.uint64(8 * size):
+        return -1
+    out[to] = 34
+    to += 1
+    for done in range(0, size, 3):
+        to = _four(
+            int(rest & np.uint64(255)),
+            int(rest >> np.uint64(8) & np.uint64(255)),
+            int(rest >> np.uint64(16) & np.uint64(255)),
+            size - done,
+            out,
+            to,
+        )
+        rest >>= np.uint64(24)
+    out[to] = 34
+    return to + 1
+
+
+@jit
+def base64(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+    """Bytes as a string of base64."""
+    out[to] = 34
+    to += 1
+    while end - pos >= 3:
+        to = _four(int(data[pos]), int(data[pos + 1]), int(data[pos + 2]), 3, out, to)
+        pos += 3
+    if pos < end:
+        to = _four(int(data[pos]), int(data[pos + 1]) if end - pos == 2 else 0, 0, end - pos, out, to)
+    out[to] = 34
+    return to + 1
+
+
+@jit
+def _four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
+    """Three bytes, or as many as there are, in base64."""
+    out[to], out[to + 1] = _BASE64[a >> 2], _BASE64[(a & 3) << 4 | b >> 4]
+    out[to + 2] = _BASE64[(b & 15) << 2 | c >> 6] if count > 1 else 61
+    out[to + 3] = _BASE64[c & 63] if count > 2 else 61
+    return to + 4
+
+
+@inlined
+def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
+    """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
+    out[to] = 34
+    to += 1
+    if _is_plain(data, place, place + size):
+        copy(out, to, data, place, size)
+        to += size
+    else:
+        to = _escaped(data, place, place + size, out, to)
+    out[to] = 34
+    return to + 1
+
+
+@inlined
+def _is_plain(data: Array, pos: int, end: int) -> bool:
+    """Whether nothing has to be escaped."""
+    slow = np.uint64(0)
+    while end - pos >= 8:
+        word = eight(data, pos)
+        quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
+        # A byte below n borrows from its highest bit, which it does not have itself.
+        slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
+        pos += 8
+    odd = slow & _HIGH != np.uint64(0)
+    while pos < end:
+        byte = data[pos]
+        odd = odd or byte < 32 or byte == 34 or byte == 92
+        pos += 1
+    return not odd
+
+
+@jit
+def _escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+    while pos < end:
+        byte = data[pos]
+        pos += 1
+        if byte >= 32 and byte != 34 and byte != 92:
+            out[to] = byte
+            to += 1
+            continue
+        letter = _letter(byte)
+        out[to], out[to + 1] = 92, letter
+        to += 2
+        if letter == 117:
+            out[to], out[to + 1], out[to + 2], out[to + 3] = 48, 48, _HEX[byte >> 4], _HEX[byte & 15]
+            to += 4
+    return to
+
+
+@jit
+def _letter(byte: int) -> int:
+    if byte == 34 or byte == 92:
+        return int(byte)
+    if byte == 10:
+        return 110
+    if byte == 13:
+        return 114
+    if byte == 9:
+        return 116
+    if byte == 8:
+        return 98
+    return 102 if byte == 12 else 117

@@ -1,0 +1,345 @@
+"""Many JSON messages against texts that are known: where each value is, for numba.
+
+A template is what TiCDC writes around the values of a row: literals, and between them values of known kinds. A message
+that matches one byte for byte has its values where the template says; any other is left to the decoder in Python. So
+spaces, other orders, keys that stand twice, other tables and other schemas need no rule here. Contents of strings are
+only skipped: the fillers (`json_fill`) judge them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.columnar.kernels.byte_buffers import eight, first_byte
+from schemas.columnar.kernels.json_cache import jit
+from schemas.columnar.kernels.text import Array
+
+# What a template is made of. COMMIT: the row's commit_ts. PARTITION: its table id. COUNT: an integer of no account.
+# ANY: a number, string or boolean of no account. All but COMMIT, PARTITION and COUNT may be null.
+LITERAL, INTEGER, REAL, STRING, BOOLEAN, COMMIT, PARTITION, COUNT, ANY = range(9)
+NULL, ABSENT = -1, -2
+
+_ONES, _BLANKS, _QUOTES, _ZEROS, _SLASHES, _OVER_NINE, _HIGH = (
+    np.uint64(byte * 0x0101010101010101)
+    for byte in (1, 32, 34, 48, 92, 118, 128)  # what is over 9 and gets 118 more has the high bit
+)
+
+
+class Plan(NamedTuple):
+    """Templates. text: all literals. steps: by step, (kind, start of the literal or slot, its end).
+
+    starts, middles, ends: by template, the steps of the message's key are starts…middles, those of its value
+    middles…ends. keyed: whether there is a key. sides: as in `TypedRows`. low, high: commit_ts of the
+    rows, both ends included. columns: how many; slots are new columns, then old columns.
+    """
+
+    text: Array
+    steps: Array
+    starts: Array
+    middles: Array
+    ends: Array
+    keyed: Array
+    sides: Array
+    low: int
+    high: int
+    columns: int
+
+
+class Given(NamedTuple):
+    """Rows to look at: key and value in their buffers, first key place -1 where there is no key; the message of each.
+
+    Rows of one message stand together.
+    """
+
+    keys: Array
+    values: Array
+    key_first: Array
+    key_last: Array
+    value_first: Array
+    value_last: Array
+    message: Array
+
+
+class Found(NamedTuple):
+    """What was found, by row. places, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
+
+    places: Array
+    lengths: Array
+    message: Array
+    commit_ts: Array
+    partition: Array
+    side: Array
+
+
+@jit
+def scan(given: Given, at: int, rows: int, learn_from: int, plan: Plan, found: Found, taken: Array, last: Array) -> Any:
+    """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
+
+    Stops where there is no room for a message's rows, and from given row `learn_from` on at a row that matches no
+    template: then the next given row is the first of its message. taken: by given row, 1 where its message was taken.
+    """
+    total, room = given.message.shape[0], found.message.shape[0]
+    while at < total:
+        start, first = at, rows
+        unknown = -1
+        while at < total and given.message[at] == given.message[start]:
+            if unknown < 0:
+                if rows >= room:
+                    return first, start, -1
+                if _row(given, at, plan, found, rows, last):
+                    found.message[rows] = given.message[at]
+                    rows += 1
+                else:
+                    unknown = at
+            at += 1
+        if unknown >= 0:
+            rows = first
+            if start >= learn_from:
+                return rows, start, unknown
+        else:
+            taken[start:at] = 1
+    return rows, at, -1
+
+
+@jit
+def _row(given: Given, at: int, plan: Plan, found: Found, row: int, last: Array) -> bool:
+    """Whether a template matches; the one that did last is tried first."""
+    count = plan.sides.shape[0]
+    keyed = given.key_first[at] >= 0
+    for turn in range(count):
+        k = last[0] + turn
+        if k >= count:
+            k -= count
+        if bool(plan.keyed[k]) != keyed:
+            continue
+        found.partition[row] = -1
+        if keyed and not _walk(
+            given.keys, given.key_first[at], given.key_last[at], plan, plan.starts[k], plan.middles[k], found, row
+        ):
+            continue
+        if _walk(
+            given.values, given.value_first[at], given.value_last[at], plan, plan.middles[k], plan.ends[k], found, row
+        ):
+            side = plan.sides[k]
+            found.side[row] = side
+            for part in range(2):
+                if not side & (1 << part):
+                    for slot in range(part * plan.columns, (part + 1) * plan.columns):
+                        found.places[slot, row], found.lengths[slot, row] = 0, ABSENT
+            last[0] = k
+            return True
+    return False
+
+
+@jit
+def _walk(data: Array, first: int, end: int, plan: Plan, step: int, stop: int, found: Found, row: int) -> bool:
+    """Whether data[first:end] matches the steps step…stop; notes what they found."""
+    pos = first
+    while step < stop:
+        kind, a = plan.steps[step, 0], plan.steps[step, 1]
+        if kind == LITERAL:
+            size = plan.steps[step, 2] - a
+            if end - pos < size or not _same(data, pos, plan.text, a, size):
+                return False
+            pos += size
+        elif kind in (COMMIT, PARTITION, COUNT):
+            number, pos = _count(data, pos, end)
+            if pos < 0:
+                return False
+            if kind == COMMIT:
+                if number < 1 or number < plan.low or number > plan.high:  # 0 stands for one that is not known
+                    return False
+                found.commit_ts[row] = number
+            elif kind == PARTITION:
+                found.partition[row] = number
+        else:
+            start, stop_at, pos = _value(data, pos, end, kind)
+            if pos < 0:
+                return False
+            if kind != ANY:
+                found.places[a, row], found.lengths[a, row] = start, stop_at - start if start >= 0 else NULL
+        step += 1
+    return bool(pos == end)
+
+
+@jit
+def _value(data: Array, pos: int, end: int, kind: int) -> Any:
+    """(start and end of a value's content, next position): start -1 for null, next position -1 for another kind."""
+    if pos >= end:
+        return 0, 0, -1
+    byte = data[pos]
+    if byte == 110:  # null
+        if end - pos >= 4 and data[pos + 1] == 117 and data[pos + 2] == 108 and data[pos + 3] == 108:
+            return -1, -1, pos + 4
+        return 0, 0, -1
+    if byte == 34:
+        if kind != STRING and kind != ANY:
+            return 0, 0, -1
+        close = _string(data, pos + 1, end, kind == ANY)
+        return pos + 1, close, close + 1 if close >= 0 else -1
+    if byte == 116 or byte == 102:
+        after = _boolean(data, pos, end) if kind in (BOOLEAN, ANY) else -1
+        return pos, after, after
+    if kind == INTEGER:
+        after = _integer(data, pos, end)
+        return pos, after, after
+    after = _real(data, pos, end) if kind in (REAL, ANY) else -1
+    return pos, after, after
+
+
+@jit
+def _same(data: Array, a: int, text: Array, b: int, size: int) -> bool:
+    """Whether data[a:] and text[b:] begin with the same `size` bytes; both have them."""
+    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
+    differ = np.uint8(0)
+    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
+    while i < last:
+        differ |= data[first + i] ^ text[second + i]
+        i += np.uint64(1)
+    return bool(differ == 0)
+
+
+@jit
+def _string(data: Array, pos: int, end: int, closely: bool) -> int:
+    """Position of the quote that ends a string, -1 where none does. closely: its escapes are looked at, too."""
+    while pos < end:
+        if end - pos >= 8:
+            at = first_byte(_special(eight(data, pos)))
+            pos += at
+            if at == 8:
+                continue
+        byte = data[pos]
+        if byte == 34:
+            return pos
+        if byte < 32:
+            return -1
+        pos += 1
+        if byte == 92:
+            if pos >= end or (closely and not _plain_escape(data[pos])):
+                return -1
+            pos += 1
+    return -1
+
+
+@jit
+def _special(word: Any) -> Any:
+    r"""The first byte that is ", \\ or below 32 has its high bit set, and perhaps some above it."""
+    quote, slash = word ^ _QUOTES, word ^ _SLASHES
+    found = ((quote - _ONES) & ~quote) | ((slash - _ONES) & ~slash) | ((word - _BLANKS) & ~word)
+    return found & _HIGH
+
+
+@jit
+def _plain_escape(byte: int) -> bool:
+    r"""One of \" \\ \/ \b \f \n \r \t; what is escaped as \u is left."""
+    return bool(byte in (34, 92, 47, 98, 102, 110, 114, 116))
+
+
+@jit
+def _boolean(data: Array, pos: int, end: int) -> int:
+    if end - pos >= 4 and data[pos] == 116 and data[pos + 1] == 114 and data[pos + 2] == 117 and data[pos + 3] == 101:
+        return pos + 4
+    if end - pos < 5 or data[pos] != 102 or data[pos + 1] != 97 or data[pos + 2] != 108:
+        return -1
+    return pos + 5 if data[pos + 3] == 115 and data[pos + 4] == 101 else -1
+
+
+@jit
+def _integer(data: Array, pos: int, end: int) -> int:
+    """Where an integer of JSON ends, -1 for none. What follows it belongs to the next literal."""
+    if pos < end and data[pos] == 45:
+        pos += 1
+    start, pos = pos, _digits(data, pos, end)
+    if pos == start or (data[start] == 48 and pos - start > 1):
+        return -1
+    return pos
+
+
+@jit
+def _digits(data: Array, pos: int, end: int) -> int:
+    """Where digits end."""
+    while end - pos >= 8:
+        word = eight(data, pos) ^ _ZEROS
+        at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
+        pos += at
+        if at < 8:
+            return pos
+    while pos < end and 48 <= data[pos] <= 57:
+        pos += 1
+    return pos
+
+
+@jit
+def _real(data: Array, pos: int, end: int) -> int:
+    """Where a number of JSON ends, -1 for none."""
+    pos = _integer(data, pos, end)
+    if pos >= 0 and pos < end and data[pos] == 46:
+        start = pos + 1
+        pos = _digits(data, start, end)
+        if pos == start:
+            return -1
+    if pos >= 0 and pos < end and (data[pos] == 101 or data[pos] == 69):
+        pos += 1
+        if pos < end and (data[pos] == 43 or data[pos] == 45):
+            pos += 1
+        start, pos = pos, _digits(data, pos, end)
+        if pos == start:
+            return -1
+    return pos
+
+
+@jit
+def _count(data: Array, pos: int, end: int) -> Any:
+    """(a number from 0 to 2^63-1, next position), -1 for anything else."""
+    after = _integer(data, pos, end)
+    if after < 0 or data[pos] == 45 or after - pos > 19:
+        return np.int64(0), -1
+    number = np.uint64(0)
+    for i in range(pos, after):
+        number = number * np.uint64(10) + np.uint64(data[i] - 48)
+    if number > np.uint64(0x7FFFFFFFFFFFFFFF):
+        return np.int64(0), -1
+    return np.int64(number), after
+
+
+@jit
+def frames(
+    keys: Array, key_first: Array, key_last: Array, values: Array, value_first: Array, value_last: Array, out: Array
+) -> int:
+    """The Open Protocol's frames: a version and (length, body) pairs, value bodies matched by position.
+
+    out: (message, key first, key last, value first, value last) by row, as far as it has room. Messages in another
+    frame have none. Out: how many rows.
+    """
+    rows = 0
+    for m in range(key_first.shape[0]):
+        at, end, to, close = key_first[m], key_last[m], value_first[m], value_last[m]
+        if at < 0 or end - at < 8 or _length(keys, at, 8) != 1:
+            continue
+        at += 8
+        first, sound = rows, True
+        while sound and (at < end or to < close):
+            key, value = _length(keys, at, end - at), _length(values, to, close - to)
+            sound = 0 <= key <= end - at - 8 and 0 <= value <= close - to - 8
+            if sound:
+                if rows < out.shape[0]:
+                    out[rows, 0], out[rows, 1], out[rows, 2] = m, at + 8, at + 8 + key
+                    out[rows, 3], out[rows, 4] = to + 8, to + 8 + value
+                at, to = at + 8 + key, to + 8 + value
+                rows += 1
+        if not sound:
+            rows = first
+    return rows
+
+
+@jit
+def _length(data: Array, at: int, room: int) -> Any:
+    """A big-endian uint64 below 2^62; -1 where there is none."""
+    if room < 8:
+        return np.int64(-1)
+    number = np.uint64(0)
+    for i in range(8):
+        number = (number << np.uint64(8)) | np.uint64(data[at + i])
+    return np.int64(number) if number < np.uint64(1 << 62) else np.int64(-1)

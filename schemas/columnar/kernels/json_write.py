@@ -1,0 +1,328 @@
+"""Rows of any tables → JSON texts, for numba: literals, and between them values of cells (`schemas.columnar.rows`).
+
+A program is what one kind of row of one table becomes: steps for the key, the value, and the objects in them. A value
+that needs a rule of its own, that can't be kept, or that is not what its column holds, leaves its row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.columnar.kernels import json_put as put
+from schemas.columnar.kernels import numbers as real
+from schemas.columnar.kernels import temporal as moment
+from schemas.columnar.kernels.byte_buffers import copy
+from schemas.columnar.kernels.json_write_cache import inlined, jit
+from schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
+from schemas.columnar.kernels.text import Array
+
+# What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
+# one that wraps is noted, or leaves its row where `note` is REFUSE. BITS: a bytes in base64, low byte first. DATE,
+# MILLIS, MICROS: a: a zero date is 0, not null. TIMESTAMP: a, b: a zone's stretches (`temporal.to_utc`), a below 0
+# for UTC. NOTHING: only null.
+(
+    END, KEY, BEFORE, AFTER, MS, COMMIT, NOTHING, SIGNED, UNSIGNED, YEAR, DOUBLE, FLOAT, BOOLEAN, BITS, STRING, BASE64,
+    DECIMAL, DATE, MILLIS, MICROS, TIMESTAMP, TIME,
+) = range(22)  # fmt: skip
+
+# Of a step: its literal in `text`, op, column, a, b, what is noted of a value that changes (an id, REFUSE or SILENT),
+# and whether the row may lack the column (WHOLE: no, LACKS: it must).
+FROM, TO, OP, COLUMN, A, B, NOTE, LACK = range(8)
+WIDTH = 8
+REFUSE, SILENT = -1, -2
+WHOLE, LACKS = range(2)
+
+# Of a program: steps of the key and of the value, of their objects, bytes of its literals, and of columns a row.
+(
+    KEY_FIRST, KEY_LAST, VALUE_FIRST, VALUE_LAST, KEYS_FIRST, KEYS_LAST, ROW_FIRST, ROW_LAST, KEY_SIZE, VALUE_SIZE,
+    COLUMNS, OF_BEFORE,
+) = range(12)  # fmt: skip
+
+# Of the state: bytes written, notes made, room that the next row may need.
+KEY_TO, VALUE_TO, NOTES, KEY_NEED, VALUE_NEED = range(5)
+
+_NULL, _ABSENT = -1, -2
+_LONGEST = 32  # of any value but strings and base64
+_SIX = 6  # a control character is \u00XX
+_EPOCH = np.frombuffer(b'"1970-01-01T00:00:00Z"', np.uint8)
+
+
+class Programs(NamedTuple):
+    """text: all literals. steps: WIDTH numbers each, one after another. table: [program][…]."""
+
+    text: Array
+    steps: Array
+    table: Array
+
+
+class Rows(NamedTuple):
+    """Cells as `CellRows` has them; program: of each row, -1 to leave it; commit_ts: known or made up, else 0."""
+
+    program: Array
+    commit_ts: Array
+    after: Array
+    before: Array
+    place: Array
+    length: Array
+    data: Array
+
+
+class Out(NamedTuple):
+    """key_ends, value_ends: one more than rows, the first 0. notes: (row, id). state: as above."""
+
+    keys: Array
+    values: Array
+    key_ends: Array
+    value_ends: Array
+    left: Array
+    notes: Array
+    state: Array
+
+
+# Functions take arrays, not tuples of them: numba would count references to each array in each call.
+
+
+@jit
+def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> int:
+    """Writes on from row `at`; out: the first row not written, for which there may not be room."""
+    text, steps, table, state, notes, left = (
+        programs.text,
+        programs.steps,
+        programs.table,
+        out.state,
+        out.notes,
+        out.left,
+    )
+    keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
+    place, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
+    after, before = rows.after, rows.before
+    while at < of.shape[0]:
+        key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
+        if program >= 0:
+            new, old, ts = after[at], before[at], commit_ts[at]
+            by = old if table[program, OF_BEFORE] else new  # the row that the key is of
+            columns, most = table[program, COLUMNS], data.shape[0]
+            new_room, old_room = _room(length, new, columns, most), _room(length, old, columns, most)
+            if new_room >= 0 and old_room >= 0:
+                state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST
+                state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST
+                if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
+                    return at
+                key_to = _message(
+                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, ts, keys, key_to,
+                    notes, state, at,
+                )  # fmt: skip
+                if key_to >= 0:
+                    value_to = _message(
+                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, ts, values,
+                        value_to, notes, state, at,
+                    )  # fmt: skip
+                if key_to >= 0 and value_to >= 0:
+                    state[KEY_TO], state[VALUE_TO] = key_to, value_to
+                    left[at] = 0
+        key_ends[at + 1], value_ends[at + 1] = state[KEY_TO], state[VALUE_TO]
+        at += 1
+    return at
+
+
+@inlined
+def _room(length: Array, first: int, columns: int, most: int) -> int:
+    """Bytes that a row's values take at most; -1 for cells that are not there."""
+    if first < 0:
+        return 0
+    if columns > length.shape[0] - first:
+        return -1
+    total = columns * _LONGEST
+    for cell in range(first, first + columns):
+        if 0 < length[cell] <= most:  # what is longer than all data leaves its row
+            total += _SIX * length[cell]
+    return total
+
+
+@jit
+def _message(
+    text: Array, steps: Array, zones: Array, table: Array, program: int, part: int, place: Array, length: Array,
+    data: Array, new: int, old: int, by: int, commit_ts: int, out: Array, to: int, notes: Array, state: Array, row: int,
+) -> int:  # fmt: skip
+    """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
+    for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
+        start, op = steps[base + FROM], steps[base + OP]
+        size = steps[base + TO] - start
+        copy(out, to, text, start, size)
+        to += size
+        if op == MS:
+            to = real.put_int(commit_ts >> 18, out, to)
+        elif op == COMMIT:
+            to = real.put_int(commit_ts, out, to)
+        elif op != END:
+            first = by if op == KEY else old if op == BEFORE else new
+            columns = KEYS_FIRST if op == KEY else ROW_FIRST
+            noted = row if op != KEY else -1  # what is noted of a key is noted of its row, too
+            to = _object(
+                place, length, data, first, text, steps, table[program, columns], table[program, columns + 1], zones,
+                out, to, notes, state, noted,
+            )  # fmt: skip
+            if to < 0:
+                return -1
+    return to
+
+
+@inlined
+def _object(
+    place: Array, length: Array, data: Array, first: int, text: Array, steps: Array, step: int, last: int,
+    zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
+) -> int:  # fmt: skip
+    """Columns of a row, -1 where a value is left. row: what is noted with a value that changes, -1 not to."""
+    if first < 0:
+        return -1
+    for base in range(step * WIDTH, last * WIDTH, WIDTH):
+        start, op = steps[base + FROM], steps[base + OP]
+        size = steps[base + TO] - start
+        copy(out, to, text, start, size)
+        to += size
+        if op == END:
+            continue
+        cell = first + steps[base + COLUMN]
+        size = length[cell]
+        if size < 0:
+            if size < _ABSENT or (size == _ABSENT) != (steps[base + LACK] == LACKS):
+                return -1
+            to = put.null(out, to)
+            continue
+        if steps[base + LACK] == LACKS:
+            return -1
+        to, changed = _value(data, place[cell], size, op, steps, base, zones, out, to)
+        if to < 0:
+            return -1
+        if changed and row >= 0 and steps[base + NOTE] >= 0:
+            count = state[NOTES]
+            if count >= notes.shape[0]:
+                return -1
+            notes[count, 0], notes[count, 1] = row, steps[base + NOTE]
+            state[NOTES] = count + 1
+    return to
+
+
+@inlined
+def _value(
+    data: Array, place: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
+) -> Any:
+    """A value → (next place or -1, whether it changed)."""
+    if op >= STRING:
+        if place < 0 or place > data.shape[0] - size:
+            return -1, False
+        if op == STRING:
+            return put.string(data, place, size, out, to), False
+        return _spanned(data, place, place + size, op, steps, base, zones, out, to)
+    if op == SIGNED:
+        return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
+    if op == UNSIGNED:
+        if place < 0 and steps[base + NOTE] == REFUSE:
+            return -1, False
+        return real.put_int(place, out, to), place < 0
+    if op == YEAR:
+        return real.put_int(place, out, to) if place == 0 or 1901 <= place <= 2155 else -1, False
+    if op == DOUBLE:
+        return real.put_double(place, out, to), False
+    if op == FLOAT:
+        return real.put_float(place, out, to), False
+    if op == BOOLEAN:
+        return put.boolean(place != 0, out, to), False
+    return -1 if op == NOTHING else put.bits(place, steps[base + A], out, to), False
+
+
+@jit
+def _spanned(
+    data: Array, pos: int, end: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
+) -> Any:
+    """A value that stands in data[pos:end], strings left out."""
+    if op == BASE64:
+        return put.base64(data, pos, end, out, to), False
+    if op == DECIMAL:
+        return real.put_decimal(data, pos, end, steps[base + NOTE] >= 0, out, to)
+    if op == TIMESTAMP:
+        return _timestamp(data, pos, end, steps[base + A], steps[base + B], zones, out, to)
+    if op == TIME:
+        number = moment.time_micros(data, pos, end)
+        return real.put_int(number, out, to) if number != NONE else -1, False
+    return _temporal(data, pos, end, op, steps[base + A], steps[base + NOTE], out, to)
+
+
+@jit
+def _temporal(data: Array, pos: int, end: int, op: int, required: int, note: int, out: Array, to: int) -> Any:
+    """DATE and DATETIME as numbers. Left are years below 100, partial dates, and zero dates where they are refused."""
+    if end - pos < 10 or (data[pos] == 48 and data[pos + 1] == 48):
+        if note < 0 or not moment.is_zero_date(data, pos, end):
+            return -1, False
+        if not required:
+            return put.null(out, to), True
+        out[to] = 48
+        return to + 1, True
+    if op == DATE:
+        number = moment.days(data, pos, end) if end - pos == 10 else NONE
+    else:
+        number = moment.micros(data, pos, end)
+        if op == MILLIS and number != NONE:
+            millis = number // 1000
+            number = millis if millis * 1000 == number else NONE
+    return real.put_int(number, out, to) if number != NONE else -1, False
+
+
+@jit
+def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Array, out: Array, to: int) -> Any:
+    """TIMESTAMP text in a zone → text in UTC."""
+    if moment.is_zero_timestamp(data, pos, end):
+        copy(out, to, _EPOCH, 0, _EPOCH.shape[0])
+        return to + _EPOCH.shape[0], False
+    micros = moment.micros(data, pos, end)
+    if micros == NONE:
+        return -1, False
+    seen = 0
+    out[to] = 34
+    to += 1
+    if zone < 0:
+        copy(out, to, data, pos, 19)
+    else:
+        seconds, seen = moment.to_utc(micros // 1_000_000, zone, last, zones)
+        if seen == NEVER:
+            return -1, False
+        year, month, day = moment.date_of(seconds // 86400)
+        clock = seconds % 86400
+        real.put_digits(np.uint64(year), 4, out, to)
+        real.put_digits(np.uint64(month), 2, out, to + 5)
+        real.put_digits(np.uint64(day), 2, out, to + 8)
+        real.put_digits(np.uint64(clock // 3600), 2, out, to + 11)
+        real.put_digits(np.uint64(clock // 60 % 60), 2, out, to + 14)
+        real.put_digits(np.uint64(clock % 60), 2, out, to + 17)
+        out[to + 4], out[to + 7], out[to + 13], out[to + 16] = 45, 45, 58, 58
+    out[to + 10] = 84
+    copy(out, to + 19, data, pos + 19, end - pos - 19)
+    to += end - pos
+    out[to], out[to + 1] = 90, 34
+    return to + 2, seen == TWICE
+
+
+@jit
+def unsized(rows: Rows, shape: Array, skip: Array, ends: Array, columns: Array, kinds: Array) -> None:
+    """By row, a bit for each DATETIME column without fsp: whether its first text has more than three fraction digits.
+
+    ends, columns: by shape, these columns. skip: rows of which the old row is of no account.
+    """
+    for at in range(shape.shape[0]):
+        first = ends[shape[at] - 1] if shape[at] else 0
+        for n in range(first, ends[shape[at]]):
+            cell = -1
+            if rows.before[at] >= 0 and not skip[at]:
+                cell = rows.before[at] + columns[n]
+            if (cell < 0 or cell >= rows.length.shape[0] or rows.length[cell] < 0) and rows.after[at] >= 0:
+                cell = rows.after[at] + columns[n]
+            if 0 <= cell < rows.length.shape[0] and rows.length[cell] >= 0:
+                pos, size = rows.place[cell], rows.length[cell]
+                if 0 <= pos <= rows.data.shape[0] - size:
+                    end = pos + size
+                    while pos < end and rows.data[pos] != 46:
+                        pos += 1
+                    if end - pos > 4:
+                        kinds[at] |= np.int64(1) << np.int64(n - first)

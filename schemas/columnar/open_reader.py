@@ -1,0 +1,148 @@
+"""Open Protocol messages in batches: typed columns of one table's rows (`schemas.columnar.json_templates`).
+
+Taken are messages that hold nothing but rows of this table with all columns. Left are DDL and resolved events, other
+tables, compressed values, updates with some old values only, and what `OpenDecoder` flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.codec import json_spans
+from schemas.columnar import json_values as cells
+from schemas.columnar.columns import is_decimal128
+from schemas.columnar.json_templates import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
+from schemas.columnar.json_values import Cell
+from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
+from schemas.columnar.typed_rows import Decoded
+from schemas.formats.base import Context, OneTable
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.open_protocol import frame
+from schemas.formats.open_protocol.decoder import OpenDecoder
+from schemas.formats.open_protocol.values import is_base64
+from schemas.model.event import MAX_TSO, Message
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableVersion
+from schemas.model.types import Kind
+
+_SIDES = {"u": 0, "p": 1, "d": 1}
+_KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
+_CELLS = {
+    Kind.YEAR: cells.YEAR,
+    Kind.FLOAT: cells.FLOAT,
+    Kind.DOUBLE: cells.DOUBLE,
+    Kind.DATE: cells.DATE_TEXT,
+    Kind.DATETIME: cells.DATETIME_TEXT,
+    Kind.TIMESTAMP: cells.DATETIME_TEXT,
+    Kind.TIME: cells.TIME_TEXT,
+    Kind.JSON: cells.TEXT,
+    Kind.VECTOR: cells.TEXT,
+}
+
+
+class OpenTypedDecoder:
+    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
+
+    whole: rows with their columns in another `order`, or that say more of them than the table does, are left.
+    """
+
+    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, whole: bool = False) -> None:
+        self._format = _Format(table, options, low, high, Told(beside=frozenset() if whole else None))
+        self.columns = self._format.columns
+        self._batch = BatchDecoder(self._format, low, high)
+
+    @property
+    def told(self) -> Table | None:
+        """The table as the format's decoder has it in the rows; None before any was taken."""
+        return self._format.told.table
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
+        return self._format.told.order
+
+    def decode(self, given: Buffers) -> Decoded:
+        """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
+        return self._batch.decode(given)
+
+
+def _cell(column: Column, varchar_base64: bool) -> Cell | None:
+    """How a column is read; None where that can't be known."""
+    kind = column.type.kind
+    if column.vague:
+        return None
+    if kind is Kind.INTEGER:
+        return cells.integer(column, wraps=False)
+    if kind is Kind.DECIMAL:
+        return cells.TEXT_DECIMAL if is_decimal128(column) else cells.DECIMAL_TEXT
+    if kind in (Kind.ENUM, Kind.SET):
+        if not column.elements:
+            return None
+        size = len(column.elements)
+        return cells.number("enum", size) if kind is Kind.ENUM else cells.number("set", (1 << size) - 1)
+    if kind is Kind.BIT:
+        return cells.number("bit", (1 << (column.length or 64)) - 1)
+    if kind in (Kind.TEXT, Kind.BINARY):
+        if is_base64(column, varchar_base64):
+            return cells.BASE64_TEXT if kind is Kind.TEXT else cells.BASE64
+        return cells.TEXT if kind is Kind.TEXT else cells.UNQUOTED
+    return _CELLS[kind]
+
+
+class _Format:
+    """The Open Protocol, as the batch decoder has to know it."""
+
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
+        self.columns = tuple(c for c in table.columns if not c.virtual)
+        found = [_cell(c, options.open_varchar_base64) for c in self.columns]
+        self.cells = () if None in found else tuple(c for c in found if c is not None)
+        self._table, self._low, self._high = table, low, high
+        source = OneTable(TableVersion(low, table))
+        self._decoder = OpenDecoder(Context(source, source, options))
+        self._slots = {c.name: k for k, c in enumerate(self.columns)}
+        self.told = told
+
+    def rows(self, given: Buffers) -> Any:
+        import numpy as np
+
+        from schemas.columnar.kernels.json_scan import frames
+
+        # What is too large or not there has an empty value or key here: no frame, so it is left.
+        fine = (given.key_first >= 0) & (given.value_first >= 0)
+        fine &= (given.key_last - given.key_first <= MAX_MESSAGE) & (
+            given.value_last - given.value_first <= MAX_MESSAGE
+        )
+        key_first = np.where(fine, given.key_first, -1)
+        whole = (given.keys, key_first, given.key_last, given.values, given.value_first, given.value_last)
+        out = np.empty((frames(*whole, np.empty((0, 5), np.int64)), 5), np.int64)
+        frames(*whole, out)
+        return out
+
+    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+        if key is None:
+            return None
+        message = Message(frame.join_key([key]), frame.join_value([value]))
+        try:
+            row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
+            if row is None or row.table.id != self._table.id or not self.told.taught(row):
+                return None
+            key_text, text = key.decode(), value.decode()
+            return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
+        except BROKEN:
+            return None
+
+    def _places(self, text: str) -> Iterator[Place]:
+        for side, start, _ in json_spans.members(text, 0):
+            for name, first, _ in json_spans.members(text, start):
+                slot = self._slots[str(name)]
+                kind, shift = self.cells[slot].kind, len(self.columns) * _SIDES[str(side)]
+                for inner, at, end in json_spans.members(text, first):
+                    if inner == "v":
+                        yield Place(at, end, kind, shift + slot)
+
+
+def _key(text: str) -> Iterator[Place]:
+    for name, start, end in json_spans.members(text, 0):
+        if name in _KEY:
+            yield Place(start, end, _KEY[str(name)])

@@ -1,0 +1,188 @@
+"""Rows (`schemas.columnar.rows`) → the texts and the lines of the plain form, a batch at once, by compiled kernels.
+
+Also what messages say beside their rows (`RowChange.extra`), as JSON: for the rows that readers of whole messages take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Form, Shape, form_of, frozen
+from schemas.model import values
+from schemas.model.table import Column
+from schemas.model.types import Kind
+from schemas.plain.writer import json_line
+
+
+def plain_texts(rows: CellRows) -> Binaries:
+    """The value of each cell as `schemas.plain.writer` writes it: SQL text, {"hex":"…"} for bytes; one element a cell.
+
+    NULL, ABSENT and cells of no row are not valid. Texts are UTF-8. ValueError for a cell that is no value of its
+    column (`Form`). To be called where `COMPILED` only: without numba it takes milliseconds a row.
+    """
+    import numpy as np
+
+    from schemas.columnar.kernels import plain_texts as kernel
+
+    count = len(rows.place)
+    ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
+    kinds = np.array([k for s in rows.shapes for k in _kinds(s)], np.uint8)
+    shape = frozen(np.ascontiguousarray(rows.shape, np.int64))
+    cells = np.zeros(count, np.uint8)
+    for first in (rows.after, rows.before):
+        if not kernel.tell(shape, frozen(np.ascontiguousarray(first, np.int64)), frozen(ends), frozen(kinds), cells):
+            raise ValueError("a row has cells that are not there")
+    place, length = (frozen(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
+    data = frozen(np.ascontiguousarray(rows.data, np.uint8))
+    out = np.empty(kernel.room(frozen(cells), length, len(data)), np.uint8)
+    offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
+    wrong = kernel.fill(frozen(cells), place, length, data, out, offsets, valid)
+    if wrong >= 0:
+        raise ValueError(f"cell {wrong} is no value of its column")
+    return Binaries(out[: offsets[-1]], offsets, valid)
+
+
+def _kinds(shape: Shape) -> list[int]:
+    return [_kind(column) for column in shape.columns]
+
+
+def _kind(column: Column) -> int:
+    from schemas.columnar.kernels import plain_texts as kernel
+
+    if column.type.kind is Kind.BIT:
+        return kernel.BITS + (values.bit_size(column.length) if column.length else 0)
+    return kernel.INT + form_of(column)
+
+
+@dataclass(slots=True)
+class _Text:
+    """Literals one after another, each once."""
+
+    data: bytearray = field(default_factory=bytearray)
+    known: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, text: str) -> tuple[int, int]:
+        """Its first byte and size. UnicodeEncodeError for what is not UTF-8."""
+        place = self.known.get(text)
+        if place is None:
+            data = text.encode()
+            place = self.known[text] = len(self.data), len(data)
+            self.data += data
+        return place
+
+
+def plain_lines(
+    rows: CellRows, texts: Binaries, format_: str, topics: Sequence[str | None], origins: tuple[Any, Any, Any],
+    extra: Binaries | None = None,
+) -> Binaries:  # fmt: skip
+    """A line for each row, as `schemas.plain.writer` writes the events of a format.
+
+    texts: of the cells (`plain_lines.plain_texts`). origins: the number of each row's topic in `topics`, its partition
+    and offset (int64, kernel_plain_lines.NONE: not known). extra: JSON of what stands beside each row; none: it has
+    nothing. A row has one flag at most. UnicodeEncodeError where a name is not UTF-8. To be called where `COMPILED`.
+    """
+    import numpy as np
+
+    from schemas.columnar.kernels import plain_lines as kernel
+
+    text, count = _Text(), len(rows.message)
+    flag = np.zeros(count, np.int64)
+    for number, flagged in enumerate(rows.flags.values(), 1):
+        flag[flagged] = number
+    heads = [
+        text.add(f'{{"kind": "row", "format": {_json(format_)}, "topic": {_json(t)}, "partition": ') for t in topics
+    ]
+    flags = [text.add(f', "flags": {_json(names)}') for names in ([], *([name] for name in rows.flags))]
+    shapes = [_shape(text, shape) for shape in rows.shapes]
+    columns = [column for _, _, found in shapes for column in found]
+
+    def places(found: Sequence[tuple[int, int]]) -> Any:
+        return frozen(np.array(found, np.int64).reshape(-1, 2))
+
+    lines = kernel.Lines(
+        frozen(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
+        places([s[1] for s in shapes]), places(flags), places([c[0] for c in columns]),
+        frozen(np.array([c[1] for c in columns], np.int64)), frozen(np.array([c[2] for c in columns], np.bool_)),
+        frozen(np.cumsum([len(s[2]) for s in shapes], dtype=np.int64)),
+    )  # fmt: skip
+    commit_ts = np.where(rows.commit_ts == NO_COMMIT_TS, kernel.NONE, rows.commit_ts)
+    beside = extra or Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, np.bool_))
+    topic, partition, offset = origins
+    given = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
+    given += [beside.data, beside.offsets]
+    made = kernel.Rows._make(frozen(np.ascontiguousarray(array)) for array in given)
+    cells, data = frozen(np.ascontiguousarray(texts.offsets)), frozen(np.ascontiguousarray(texts.data))
+    length = frozen(np.ascontiguousarray(rows.length, np.int64))
+    ends = np.zeros(count + 1, np.int64)
+    out = np.empty(_room(lines, made, data, kernel), np.uint8)
+    kernel.fill(lines, made, data, cells, length, out, ends)
+    return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_))
+
+
+def _room(lines: Any, rows: Any, data: Any, kernel: Any) -> int:
+    """Bytes that the lines take at most."""
+    import numpy as np
+
+    if not len(rows.shape):
+        return 0
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lines.names[:, 1] + 12)))[lines.ends]
+    columns = np.diff(ends, prepend=0)
+    fixed = lines.topics[:, 1].max() + lines.flags[:, 1].max() + 4 * kernel.NUMBER_ROOM + 64
+    sides = (rows.before >= 0).astype(np.int64) + (rows.after >= 0)
+    literals = lines.before_op[:, 1] + lines.before_row[:, 1] + fixed
+    total = int((literals[rows.shape] + columns[rows.shape] * sides).sum()) + len(rows.extra)
+    return total + len(data) + int(kernel.ESCAPED) * int(kernel.odd(data))
+
+
+_Column = tuple[tuple[int, int], int, bool]
+
+
+def _shape(text: _Text, shape: Shape) -> tuple[tuple[int, int], tuple[int, int], list[_Column]]:
+    """A shape's literals, and its columns in the order that its rows have them."""
+    id_ = shape.table.id
+    before_op = text.add(f', "db": {_json(id_.db)}, "table": {_json(id_.table)}, "op": "')
+    rest = f', "schema_id": {_json(shape.schema_id)}, "table_version": {_json(shape.table_version)}'
+    before_row = text.add(f'{rest}, "key": {_json(list(shape.key))}, "before": ')
+    at = {column.name: n for n, column in enumerate(shape.columns)}
+    found = []
+    for name in dict.fromkeys((*shape.order, *at)):
+        column = shape.columns[at[name]]
+        hexed = form_of(column) is Form.BYTES or column.type.kind is Kind.BIT
+        found.append((text.add(f"{_json(name)}: "), at[name], hexed))
+    return before_op, before_row, found
+
+
+def _json(value: Any) -> str:
+    """As it stands in a line. UnicodeEncodeError where the line would have to escape all that is not ASCII."""
+    json.dumps(value, ensure_ascii=False).encode()
+    return json_line(value)
+
+
+Beside = Callable[[Binaries, Any], tuple[Binaries | None, Any]]
+"""Values, and the numbers of rows' messages → (what is said beside each; None: nothing; which (bool) can't be told)."""
+
+
+def _nothing(_values: Binaries, message: Any) -> tuple[None, Any]:
+    import numpy as np
+
+    return None, np.zeros(len(message), np.bool_)
+
+
+def _debezium(values: Binaries, message: Any) -> tuple[Binaries, Any]:
+    import numpy as np
+
+    from schemas.columnar.kernels import debezium_extra as kernel
+
+    count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)
+    out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)
+    left = np.zeros(count, np.bool_)
+    first, last = (frozen(np.ascontiguousarray(array)) for array in (places[:-1][message], places[1:][message]))
+    kernel.extras(frozen(np.ascontiguousarray(values.data, np.uint8)), first, last, out, ends, left)
+    return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_)), left
+
+
+BESIDE: Mapping[str, Beside] = {"avro": _nothing, "debezium": _debezium, "open": _nothing, "open-tiflow": _nothing}
+"""By format."""

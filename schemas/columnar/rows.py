@@ -1,0 +1,162 @@
+"""Rows of any tables in flat arrays: what compiled readers give and compiled writers take, a batch at a time.
+
+A row is a run of cells, one for each column of its shape, in the shape's order. Rows of different tables and versions
+stand side by side, each naming its shape, so that one call of a kernel reads or writes a batch whatever is in it. The
+values are those of the row model (`schemas.model.event`): what a cell can't say exactly is not in a cell, and its
+message is left to the format's own codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol
+
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
+
+NULL, ABSENT = -1, -2
+"""Lengths of a cell without a value: NULL, and a column that the row does not carry (a delete by its key alone)."""
+
+
+NO_COMMIT_TS = -1
+
+
+class Form(IntEnum):
+    """What a cell's `place` is. SPAN: its first byte in `CellRows.data`, of `length` bytes; else the value itself."""
+
+    INT = 0  # int64
+    UINT = 1  # uint64, as the int64 of the same bits
+    DOUBLE = 2  # float64, as the int64 of the same bits; finite
+    FLOAT = 3  # float32 widened to float64, as the int64 of the same bits; finite
+    TEXT = 4  # SPAN: sound UTF-8, SQL text as the row model has it
+    BYTES = 5  # SPAN: any bytes
+
+
+def form_of(column: Column) -> Form:
+    """The form of a column's cells, whatever format they come from."""
+    if column.type.kind is Kind.INTEGER:
+        return Form.UINT if column.unsigned else Form.INT
+    return _FORMS[column.type.kind]
+
+
+_FORMS = {
+    Kind.YEAR: Form.INT,
+    Kind.BIT: Form.UINT,
+    Kind.FLOAT: Form.FLOAT,
+    Kind.DOUBLE: Form.DOUBLE,
+    Kind.BINARY: Form.BYTES,
+    **dict.fromkeys(
+        (
+            Kind.DECIMAL, Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR, Kind.DATE, Kind.DATETIME,
+            Kind.TIMESTAMP, Kind.TIME,
+        ),
+        Form.TEXT,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows have in common. columns: of the cells, in order (virtual ones left out); key: the handle key's names.
+
+    table, table_version, schema_id, zone, key_only: as `RowChange` has them. order: names of the columns as they stand
+    in the decoder's rows, where that is another order; columns that it lacks are ABSENT.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    table_version: int | None = None
+    schema_id: int | None = None
+    zone: str = "UTC"
+    key_only: bool = False
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CellRows:
+    """Rows in message order; numpy arrays, one element a row unless said otherwise.
+
+    message (int64): index of the row's message in the batch. shape (int64): index in `shapes`. commit_ts (int64): a
+    TSO, or NO_COMMIT_TS. op (uint8): ord of "c", "u" or "d". after, before (int64): the row's first cell, -1: none.
+    place, length (int64, one element a cell): see Form and NULL, ABSENT; the length of what is no span is 8. data
+    (uint8): what spans point into. flags: by name, which rows (bool) the decoder flags so.
+    """
+
+    shapes: tuple[Shape, ...]
+    message: Any
+    shape: Any
+    commit_ts: Any
+    op: Any
+    after: Any
+    before: Any
+    place: Any
+    length: Any
+    data: Any
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Byte strings one after another: element n is data[offsets[n]:offsets[n + 1]]; valid False: null.
+
+    data: uint8; offsets: int64, one more than elements; valid: bool.
+    """
+
+    data: Any
+    offsets: Any
+    valid: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Keys and values of the messages written, one for each row; left (bool): the row is for the format's own encoder.
+
+    What stands at a row that is left is of no account. flags: by name, which rows (bool) the encoder flags so.
+    """
+
+    keys: Binaries
+    values: Binaries
+    left: Any
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """A topic each of messages or rows: names[of[n]]. of: int64. A name is None where the topic is not known."""
+
+    names: Sequence[str | None]
+    of: Any
+
+
+class CellReader(Protocol):
+    """A format's messages → rows. Learns from what it reads; not for several threads at once."""
+
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+        """Messages → (rows, indices (int64, ascending) of the messages that the format's decoder has to read).
+
+        Taken are messages of which the decoder gives sound rows and nothing else; a message that is wrong in any way
+        is left. One Shape object stands for equal rows in all batches, so that writers compile it once. Errors of a
+        source of schemas or tables that is away pass through (SetupError).
+        """
+        ...
+
+
+class CellWriter(Protocol):
+    """Rows → messages of a format, byte for byte those of its encoder. Not for several threads at once."""
+
+    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
+        """topics: where each row goes. timestamps: Kafka's, of each row's message (int64 ms, -1 for none).
+
+        A row that the encoder would refuse, or that the kernel does not know, is left: the encoder says why.
+        """
+        ...
+
+
+def frozen(array: Any) -> Any:
+    """A view that can't be written: numba compiles anew for arrays that can."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,311 @@
+"""Debezium JSON, Open Protocol and Craft messages of any tables → cells, by the compiled decoders of one table each.
+
+Which table a message is of is guessed from a hash of the names in it, and learned once for each hash by the format's
+own decoder. A wrong guess costs time only: a table's decoder takes nothing but sound rows of that table, and every
+row's version is asked of the source of tables as the format's own decoder asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
+from zlib import crc32
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.columnar.columns import MAX_BATCH
+from schemas.columnar.craft_reader import TypedDecoder
+from schemas.columnar.debezium_reader import DebeziumTypedDecoder
+from schemas.columnar.json_templates import Buffers
+from schemas.columnar.kernels.typed_cells_cache import COMPILED
+from schemas.columnar.open_reader import OpenTypedDecoder
+from schemas.columnar.rows import Binaries, CellRows, Shape, Topics, frozen
+from schemas.columnar.typed_rows import Decoded, TypedRows
+from schemas.columnar.typed_to_rows import CellsOfTyped
+from schemas.formats.base import Context
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.ports import TableSource
+from schemas.model.table import TableId, TableVersion
+
+_FEW = 12  # messages of a table in a batch: fewer are read faster one by one
+_TRIES = 64  # messages of a batch that are decoded to learn their tables, each of another hash
+_AGAIN = 4  # of them, those of hashes that taught nothing before
+_MOST_TABLES = 4  # of one hash
+_MOST_VERSIONS = 16  # of a table, that are read compiled
+_MAX_SAMPLE = 1 << 20  # bytes of a message that is decoded to learn its table
+_FORMATS = {"debezium": (b'"db":"', b'"table":"'), "open": (b'"scm":"', b'"tbl":"')}
+
+
+class TypedCellReader:
+    """A `CellReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
+
+    Without numba or tables all messages are left. whole: rows have the `Shape.order` that the decoder's have, and
+    `extra` is as `beside` tells; where it can't, messages are left. Not for Craft.
+    """
+
+    FORMAT = ""
+
+    def __init__(self, context: Context, whole: bool = False) -> None:
+        self._context, self._whole = context, whole
+        self._plain = format_named(self.FORMAT).decoder(context)
+        self._hashes: Bounded[int, list[TableId]] = Bounded(65_536)  # an empty list: it taught nothing
+        self._tables: Bounded[TableId, _Table] = Bounded(4096)
+
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+        """`CellReader.read`. SetupError of the source of tables."""
+        import numpy as np
+
+        count = len(values.offsets) - 1
+        cells = CellsOfTyped()
+        taken = np.zeros(count, np.bool_)
+        if (
+            count
+            and COMPILED
+            and self._context.tables is not None
+            and max(len(keys.data), len(values.data)) <= MAX_BATCH
+        ):
+            given = _buffers(keys, values)
+            for hash_, index in self._groups(given, topics):
+                for id_ in self._hashes.get(hash_, ()):
+                    index = self._table(id_).read(given, index, cells, taken)
+                    if not len(index):
+                        break
+        return cells.rows(), np.flatnonzero(~taken)
+
+    def _table(self, id_: TableId) -> _Table:
+        if id_ not in self._tables:
+            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._whole)
+        return self._tables[id_]
+
+    # ---- which table
+    def _groups(self, given: Buffers, topics: Topics) -> list[tuple[int, Any]]:
+        """Messages (indices, ascending) that have a hash in common, where they are not too few; learns the tables."""
+        import numpy as np
+
+        by_topic = np.array([crc32((name or "").encode()) << 1 for name in topics.names] or [0], np.uint64)
+        found = self._hash(given)
+        found = np.where(found == 0, by_topic[topics.of], found)  # of an odd hash no more than of an even one
+        order = np.argsort(found, kind="stable")
+        hashes, starts = np.unique(found[order], return_index=True)
+        groups = [
+            (int(hash_), index)
+            for hash_, index in zip(hashes, np.split(order, starts[1:]), strict=True)
+            if len(index) >= _FEW
+        ]
+        groups.sort(key=lambda group: int(group[1][0]))
+        tries, again = _TRIES, _AGAIN
+        for hash_, index in groups:
+            known = self._hashes.get(hash_)
+            if known or tries <= 0 or (known is not None and not again):
+                continue
+            again -= known is not None
+            for number in (index[0], index[len(index) // 2], index[-1]):
+                tries -= 1
+                if self._learn(hash_, given, int(number), topics):
+                    break
+        return groups
+
+    def _hash(self, given: Buffers) -> Any:
+        import numpy as np
+
+        from schemas.columnar.kernels.table_hash import hash_names, hash_terms
+
+        out = np.zeros(len(given.value_first), np.uint64)
+        if self.FORMAT == "craft":
+            hash_terms(given.values, given.value_first, given.value_last, out)
+            return out
+        one, other = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.FORMAT.partition("-")[0]])
+        if self.FORMAT == "debezium":
+            hash_names(given.values, given.value_first, given.value_last, one, other, out)
+        else:
+            hash_names(given.keys, given.key_first, given.key_last, one, other, out)
+        return out
+
+    def _learn(self, hash_: int, given: Buffers, number: int, topics: Topics) -> bool:
+        """Adds the table of a message to those of a hash. Out: False where it teaches none."""
+        first, last = int(given.value_first[number]), int(given.value_last[number])
+        known = self._hashes.setdefault(hash_, [])
+        if first < 0 or last - first > _MAX_SAMPLE:
+            return False
+        key_first, key_last = int(given.key_first[number]), int(given.key_last[number])
+        key = given.keys[key_first:key_last].tobytes() if key_first >= 0 else None
+        message = Message(key, given.values[first:last].tobytes(), topics.names[int(topics.of[number])])
+        try:
+            events = self._plain.decode(message)
+        except (WireError, RecursionError):
+            return False
+        tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _named(e))
+        for id_ in dict.fromkeys(tables):
+            if len(known) < _MOST_TABLES and id_ not in known:
+                known.append(id_)
+        return bool(known)
+
+
+def _named(event: Event) -> TypeGuard[RowChange | DdlEvent]:
+    return not isinstance(event, Watermark) and bool(event.table)
+
+
+class DebeziumCellReader(TypedCellReader):
+    FORMAT = "debezium"
+
+
+class OpenCellReader(TypedCellReader):
+    FORMAT = "open"
+
+
+class OpenTiflowCellReader(TypedCellReader):
+    FORMAT = "open-tiflow"
+
+
+class CraftCellReader(TypedCellReader):
+    FORMAT = "craft"
+
+
+def _buffers(keys: Binaries, values: Binaries) -> Buffers:
+    import numpy as np
+
+    parts: list[Any] = []
+    for given in (keys, values):
+        offsets = np.asarray(given.offsets, np.int64)
+        first = np.where(given.valid, offsets[:-1], -1)
+        parts += [frozen(given.data), frozen(first), frozen(np.ascontiguousarray(offsets[1:]))]
+    return Buffers(*parts)
+
+
+# ---------------------------------------------------------------------------------- one table
+@dataclass(slots=True)
+class _Version:
+    """A version of a table, for rows with a commit_ts up to high. shapes: of rows, and of those with the key alone."""
+
+    version: TableVersion
+    high: int
+    decoder: Any
+    zone: str
+    shapes: tuple[Shape, Shape] | None = None
+
+    def shapes_of(self, known: list[tuple[Shape, Shape]]) -> tuple[Shape, Shape]:
+        """Once it has read rows: until then it may not be known what messages add to the table.
+
+        known: those of the table, so that equal rows have one object; this version's is added.
+        """
+        if self.shapes is None:
+            table = getattr(self.decoder, "told", None) or self.version.table
+            columns = tuple(c for c in table.columns if not c.virtual)
+            names = tuple(c.name for c in columns)
+            order = getattr(self.decoder, "order", ())
+            order = () if order == names else order
+            shape = Shape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
+            self.shapes = next((both for both in known if both[0] == shape), None)
+            if self.shapes is None:
+                self.shapes = shape, replace(shape, key_only=True)
+                known.append(self.shapes)
+        return self.shapes
+
+
+@dataclass(slots=True)
+class _Table:
+    """The decoders of a table's versions. versions: the newest first, those that were met."""
+
+    id: TableId
+    format: str
+    context: Context
+    whole: bool = False
+    versions: list[_Version] = field(default_factory=list)
+    shapes: list[tuple[Shape, Shape]] = field(default_factory=list)
+
+    def read(self, given: Buffers, index: Any, cells: CellsOfTyped, taken: Any) -> Any:
+        """Adds the rows of messages at `index` to cells; out: the indices that are left."""
+        if not self.versions:
+            self._extend()
+        for _ in range(2):  # once more where there is a version that was not known
+            for version in list(self.versions):
+                if not len(index):
+                    return index
+                decoded = self._decode(version, given, index)
+                for rows in decoded.chunks:
+                    if self._holds(version, rows):
+                        rows = replace(rows, message=index[rows.message])
+                        cells.add(rows, *version.shapes_of(self.shapes))
+                        taken[rows.message] = True
+                index = index[~taken[index]]
+            if not len(index) or not self._extend():
+                break
+        return index
+
+    def _decode(self, version: _Version, given: Buffers, index: Any) -> Decoded:
+        places = [
+            frozen(array[index]) for array in (given.key_first, given.key_last, given.value_first, given.value_last)
+        ]
+        if self.format == "craft":
+            return _craft(version.decoder, given.values, places[2], places[3])
+        decoded: Decoded = version.decoder.decode(
+            Buffers(given.keys, places[0], places[1], given.values, places[2], places[3])
+        )
+        return decoded
+
+    def _holds(self, version: _Version, rows: TypedRows) -> bool:
+        """Whether the source of tables still says that rows at these times have this version."""
+        ends = {int(rows.commit_ts.min()), int(rows.commit_ts.max())}
+        return all(_at(self.context.tables, self.id, ts) == version.version for ts in ends)
+
+    def _extend(self) -> bool:
+        """Asks for the versions again; decoders of those that are as they were stay. Out: whether any is new."""
+        known = {v.version.commit_ts: v for v in self.versions}
+        self.versions.clear()
+        high = MAX_TSO
+        for version in _versions(self.context.tables, self.id):
+            if len(self.versions) >= _MOST_VERSIONS:
+                break
+            made = known.get(version.commit_ts)
+            if made is None or made.high != high or made.version != version:
+                made = self._made(version, high)
+            self.versions.append(made)
+            high = version.commit_ts
+        return any(known.get(v.version.commit_ts) is not v for v in self.versions)
+
+    def _made(self, version: TableVersion, high: int) -> _Version:
+        table, low, options = version.table, version.commit_ts + 1, self.context.options
+        decoder: Any
+        if self.format == "craft":
+            decoder = TypedDecoder(table, low, high)
+        elif self.format == "debezium":
+            decoder = DebeziumTypedDecoder(table, options, low, high, keyed=True, whole=self.whole)
+        else:
+            decoder = OpenTypedDecoder(table, options, low, high, self.whole)
+        zone = "UTC" if self.format == "debezium" else options.time_zone
+        return _Version(version, high, decoder, zone)
+
+
+def _craft(decoder: TypedDecoder, data: Any, first: Any, last: Any) -> Decoded:
+    """Messages without a value have no place: they are left."""
+    import numpy as np
+
+    there = np.flatnonzero(first >= 0)
+    if len(there) == len(first):
+        return decoder.decode(data, first, last)
+    decoded = decoder.decode(data, first[there], last[there])
+    return Decoded([replace(rows, message=there[rows.message]) for rows in decoded.chunks])
+
+
+def _versions(tables: TableSource | None, id_: TableId) -> Iterator[TableVersion]:
+    """A table's versions, the newest first."""
+    at: int | None = None
+    while True:
+        version = _at(tables, id_, at)
+        if version is None or (at is not None and version.commit_ts >= at):
+            return
+        yield version
+        at = version.commit_ts
+
+
+def _at(tables: TableSource | None, id_: TableId, commit_ts: int | None) -> TableVersion | None:
+    """None too where it is not known any more: such rows are the decoder's, which says why."""
+    try:
+        return tables.at(id_, commit_ts) if tables is not None else None
+    except WireError:
+        return None
+
+
+__all__ = ["CraftCellReader", "DebeziumCellReader", "OpenCellReader", "OpenTiflowCellReader", "TypedCellReader"]

@@ -1,0 +1,208 @@
+"""ALTER TABLE: clauses applied to one table. Pure: a table goes in, a table comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from schemas.ddl.executor import indexes as executor_indexes
+from schemas.ddl.executor.charsets import Charset, resolve
+from schemas.ddl.executor.column_types import MAX_COLUMNS, column, converted
+from schemas.ddl.executor.default_values import with_default
+from schemas.ddl.parser.statements import (
+    AddColumns,
+    AddIndex,
+    ChangeColumn,
+    Clause,
+    ColumnDef,
+    ConvertTo,
+    DefaultValue,
+    DropColumn,
+    DropIndex,
+    ExchangePartition,
+    NoColumnEffect,
+    Position,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetDefault,
+    SetOptions,
+)
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Table
+
+MAX_CLAUSES = 4096
+
+
+def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
+    """The table after all clauses; `fallback` is its database's character set. RenameTo is the caller's.
+
+    Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
+    b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
+    """
+    if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
+        details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
+    work = _Work(table, fallback)
+    for clause in clauses:
+        work.table = _CLAUSES[type(clause)](work, clause)
+    return executor_indexes.with_keys(_renamed(work.table, work.renames))
+
+
+class _Work:
+    """A table in the middle of a statement. Columns keep their names to its end; `renames` are those they get then.
+
+    charset: the table's before the statement, in which all its columns are defined. conversion: CONVERT TO was among
+    the clauses so far; it takes in columns that later clauses add.
+    """
+
+    def __init__(self, table: Table, fallback: Charset) -> None:
+        self.table = table
+        self.charset = Charset(table.charset, table.collate)
+        self.conversion: Charset | None = None
+        self.fallback = fallback
+        self.renames: dict[str, str] = {}
+
+    def find(self, name: str) -> Column:
+        found = executor_indexes.find(self.table.columns, name)
+        if found is None:
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"table {self.table.id} has no column {name}")
+        return found
+
+    def with_columns(self, columns: tuple[Column, ...]) -> Table:
+        self.table = replace(self.table, columns=columns)
+        return self.table
+
+
+# ---- columns
+def _add_columns(work: _Work, clause: AddColumns) -> Table:
+    at = clause.position
+    for defined in clause.columns:
+        if executor_indexes.find(work.table.columns, defined.name):
+            if clause.if_not_exists:
+                continue
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
+        made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
+        made = converted(made, work.conversion) if work.conversion else made
+        work.with_columns(_placed(work, work.table.columns, made, at))
+        work.table = executor_indexes.with_indexes(work.table, executor_indexes.column_indexes([defined]))
+    return executor_indexes.with_indexes(work.table, clause.indexes)
+
+
+def _placed(work: _Work, columns: tuple[Column, ...], one: Column, at: Position | None) -> tuple[Column, ...]:
+    if at is None:
+        return (*columns, one)
+    if not at.after:
+        return (one, *columns)
+    after = work.find(at.after).name
+    index = next((i for i, c in enumerate(columns) if c.name == after), None)
+    if index is None:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"column {one.name} can't stand after itself")
+    return (*columns[: index + 1], one, *columns[index + 1 :])
+
+
+def _change_column(work: _Work, clause: ChangeColumn) -> Table:
+    if clause.if_exists and executor_indexes.find(work.table.columns, clause.old) is None:
+        return work.table
+    old = work.find(clause.old)
+    made = column(clause.column, work.charset)
+    if made.name != old.name:
+        work.renames[old.name] = made.name
+    made = replace(made, name=old.name, id=old.id, nullable=made.nullable and not old.primary_key)
+    if clause.position is None:
+        work.with_columns(tuple(made if c is old else c for c in work.table.columns))
+    else:
+        others = tuple(c for c in work.table.columns if c is not old)
+        work.with_columns(_placed(work, others, made, clause.position))
+    return _declared(work, replace(clause.column, name=old.name))
+
+
+def _declared(work: _Work, defined: ColumnDef) -> Table:
+    """PRIMARY KEY and UNIQUE in a changed column's definition add an index, unless there is that primary key."""
+    added = executor_indexes.column_indexes([defined])
+    if any(i.name == executor_indexes.PRIMARY for i in work.table.indexes):
+        added = [one for one in added if one.kind != "primary"]
+    return executor_indexes.with_indexes(work.table, added)
+
+
+def _rename_column(work: _Work, clause: RenameColumn) -> Table:
+    old = work.find(clause.old)
+    if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
+        work.renames[old.name] = clause.new
+    return work.table
+
+
+def _renamed(table: Table, renames: dict[str, str]) -> Table:
+    """The table with all renames of a statement at once."""
+    if not renames:
+        return table
+    columns = tuple(replace(c, name=renames.get(c.name, c.name)) for c in table.columns)
+    names = [c.name.lower() for c in columns]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} would have two columns {twice}")
+    indexes = (replace(i, columns=tuple(renames.get(n, n) for n in i.columns)) for i in table.indexes)
+    return replace(table, columns=columns, indexes=tuple(indexes))
+
+
+def _drop_column(work: _Work, clause: DropColumn) -> Table:
+    if clause.if_exists and executor_indexes.find(work.table.columns, clause.name) is None:
+        return work.table
+    gone = work.find(clause.name).name
+    left = (replace(i, columns=tuple(n for n in i.columns if n != gone)) for i in work.table.indexes)
+    indexes = tuple(i for i in left if i.columns)
+    return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != gone), indexes=indexes)
+
+
+def _set_default(work: _Work, clause: SetDefault) -> Table:
+    old = work.find(clause.column)
+    made = with_default(old, clause.default or DefaultValue("null"))
+    return work.with_columns(tuple(made if c is old else c for c in work.table.columns))
+
+
+# ---- indexes
+def _add_index(work: _Work, clause: AddIndex) -> Table:
+    exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
+    if clause.if_not_exists and exists:
+        return work.table
+    return executor_indexes.with_indexes(work.table, [clause.index])
+
+
+def _drop_index(work: _Work, clause: DropIndex) -> Table:
+    found = executor_indexes.without_index(work.table, clause.name)
+    if found is None and not clause.if_exists:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has no index {clause.name}")
+    return found or work.table
+
+
+def _rename_index(work: _Work, clause: RenameIndex) -> Table:
+    return executor_indexes.renamed_index(work.table, clause.old, clause.new)
+
+
+# ---- the table as a whole
+def _set_options(work: _Work, clause: SetOptions) -> Table:
+    options, table = clause.options, work.table
+    if options.charset or options.collate:
+        found = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
+        table = replace(table, charset=found.name, collate=found.collate)
+    return table if options.comment is None else replace(table, comment=options.comment)
+
+
+def _convert(work: _Work, clause: ConvertTo) -> Table:
+    found = resolve(clause.charset, clause.collate, work.fallback)
+    work.conversion = found
+    columns = tuple(converted(c, found) for c in work.table.columns)
+    return replace(work.table, columns=columns, charset=found.name, collate=found.collate)
+
+
+def _unchanged(work: _Work, _: Clause) -> Table:
+    return work.table
+
+
+_CLAUSES: dict[type, Callable[[_Work, Any], Table]] = {
+    AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
+    SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
+    SetOptions: _set_options, ConvertTo: _convert, RenameTo: _unchanged, ExchangePartition: _unchanged,
+    NoColumnEffect: _unchanged,
+}  # fmt: skip

@@ -1,0 +1,252 @@
+"""Statement by statement from one catalog to the next (upstream `pkg/ddl/executor.go`).
+
+Pure: the catalog that goes in stays as it is. TiCDC sends what TiDB has accepted, so a statement that does not fit
+means that something is missing here: an error, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from schemas.ddl.executor import indexes
+from schemas.ddl.executor.alter_table import altered
+from schemas.ddl.executor.catalog import Catalog, Database, Relation
+from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
+from schemas.ddl.executor.column_types import MAX_COLUMNS, column
+from schemas.ddl.parser.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    ExchangePartition,
+    FlashbackDatabase,
+    Name,
+    NoRowEffect,
+    RecoverTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TruncateTable,
+)
+from schemas.model.errors import DdlError
+from schemas.model.table import Table, TableId
+
+
+def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:
+    """The catalog after a statement; db is the database that names without one are in.
+
+    DdlError: DDL_UNKNOWN_TABLE where the history began after the table's CREATE, DDL_NOT_APPLICABLE otherwise.
+    """
+    return _APPLY[type(statement)](catalog, statement, db)
+
+
+def touched(catalog: Catalog, statement: Statement, db: str = "") -> tuple[TableId, ...]:
+    """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
+    match statement:
+        case CreateTable() | CreateRelation() | TruncateTable() as one:
+            return (_id(one.table, db),)
+        case AlterTable():
+            more = [_id(c.new, db) for c in statement.clauses if isinstance(c, RenameTo)]
+            more += [_id(c.table, db) for c in statement.clauses if isinstance(c, ExchangePartition)]
+            return (_id(statement.table, db), *more)
+        case DropTables():
+            return tuple(_id(name, db) for name in statement.tables)
+        case RenameTables():
+            return tuple(_id(name, db) for pair in statement.pairs for name in pair)
+        case RecoverTable() if statement.table:
+            return (_id(statement.table._replace(table=statement.new or statement.table.table), db),)
+        case DropDatabase():
+            database = catalog.databases.get(statement.name)
+            return tuple(database.objects()) if database else ()
+        case FlashbackDatabase():
+            gone = catalog.dropped.get(statement.name)
+            return tuple(i._replace(db=statement.new or gone.name) for i in gone.objects()) if gone else ()
+    return ()
+
+
+def _id(name: Name, db: str) -> TableId:
+    if not (name.db or db):
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {name.table} in? None is chosen")
+    return TableId(name.db or db, name.table)
+
+
+def _table(catalog: Catalog, id_: TableId) -> tuple[Database, Table]:
+    database, table = catalog.databases.get(id_.db), catalog.table(id_)
+    if database is None or table is None:
+        details = "its CREATE TABLE was not seen; give a snapshot of it"
+        raise DdlError("DDL_UNKNOWN_TABLE", table=id_, details=details)
+    return database, table
+
+
+# ---- databases
+def _create_database(catalog: Catalog, s: CreateDatabase, _: str) -> Catalog:
+    if catalog.databases.get(s.name):
+        if s.if_not_exists:
+            return catalog
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"database {s.name} exists already")
+    return catalog.with_database(Database(s.name, resolve(s.charset, s.collate, DEFAULT)))
+
+
+def _alter_database(catalog: Catalog, s: AlterDatabase, db: str) -> Catalog:
+    database = catalog.databases.get(s.name or db) or Database(s.name or db)
+    return catalog.with_database(replace(database, charset=resolve(s.charset, s.collate, database.charset)))
+
+
+def _drop_database(catalog: Catalog, s: DropDatabase, _: str) -> Catalog:
+    gone = catalog.databases.get(s.name)
+    if gone is None:
+        # Not an error without IF EXISTS either: the history may have begun after its CREATE, and nothing is lost.
+        return catalog
+    return Catalog(catalog.databases.without(s.name), catalog.dropped.with_(gone.name, gone))
+
+
+def _flashback_database(catalog: Catalog, s: FlashbackDatabase, _: str) -> Catalog:
+    gone = catalog.dropped.get(s.name)
+    if gone is None:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"database {s.name} was not dropped in this history")
+    back = Database(s.new or gone.name, gone.charset, dropped=gone.dropped)
+    for table in gone.tables:
+        moved = replace(table, id=table.id._replace(db=back.name))
+        back = replace(back, tables=back.tables.with_(moved.id.table, moved))
+    return Catalog(catalog.databases.with_(back.name, back), catalog.dropped.without(s.name))
+
+
+# ---- tables
+def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
+    if s.temporary == "local":
+        return catalog
+    id_ = _id(s.table, db)
+    database = catalog.databases.get(id_.db) or Database(id_.db)
+    if database.tables.get(id_.table) or database.relations.get(id_.table):
+        if s.if_not_exists:
+            return catalog
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
+    id_ = id_._replace(db=database.name)
+    table = _like(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
+    return _stored(catalog, database, table)
+
+
+def _stored(catalog: Catalog, database: Database, table: Table) -> Catalog:
+    return catalog.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
+
+
+def _like(catalog: Catalog, name: Name, db: str, id_: TableId) -> Table:
+    return replace(_table(catalog, _id(name, db))[1], id=id_)
+
+
+def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
+    if len(s.columns) > MAX_COLUMNS or len(s.indexes) > MAX_COLUMNS:
+        raise DdlError(
+            "DDL_NOT_APPLICABLE", details=f"table {id_} would have more than {MAX_COLUMNS} columns or indexes"
+        )
+    charset = resolve(s.options.charset, s.options.collate, database)
+    columns = tuple(replace(column(c, charset), id=number) for number, c in enumerate(s.columns, 1))
+    names = [c.name.lower() for c in columns]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} would have two columns {twice}")
+    table = Table(id_, columns, (), charset.name, charset.collate, s.options.comment or "")
+    # The table's own indexes come before those of its columns (upstream `buildColumnsAndConstraints`).
+    return indexes.with_keys(indexes.with_indexes(table, [*s.indexes, *indexes.column_indexes(s.columns)]))
+
+
+def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
+    id_ = _id(s.table, db)
+    if catalog.table(id_) is None and catalog.exists(id_):
+        return catalog  # ALTER TABLE of a sequence or a view
+    database, table = _table(catalog, id_)
+    catalog = _stored(catalog, database, altered(table, s.clauses, database.charset))
+    for clause in s.clauses:
+        if isinstance(clause, RenameTo):
+            catalog = _renamed(catalog, table.id, _id(clause.new, db))
+    return catalog
+
+
+def _rename_tables(catalog: Catalog, s: RenameTables, db: str) -> Catalog:
+    for old, new in s.pairs:
+        catalog = _renamed(catalog, _id(old, db), _id(new, db))
+    return catalog
+
+
+def _renamed(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
+    database = catalog.databases.get(old.db)
+    relation = database.relations.get(old.table) if database else None
+    if database and relation:
+        catalog = catalog.with_database(replace(database, relations=database.relations.without(old.table)))
+        return _with_relation(catalog, replace(relation, id=new))
+    database, table = _table(catalog, old)
+    catalog = catalog.with_database(replace(database, tables=database.tables.without(old.table)))
+    target = catalog.databases.get(new.db) or Database(new.db)
+    if target.tables.get(new.table) or target.relations.get(new.table):
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"{table.id} can't be renamed: {new} exists already")
+    return _stored(catalog, target, replace(table, id=TableId(target.name, new.table)))
+
+
+def _drop_tables(catalog: Catalog, s: DropTables, db: str) -> Catalog:
+    for name in s.tables:
+        id_ = _id(name, db)
+        database = catalog.databases.get(id_.db)
+        if s.temporary == "local" or database is None:
+            continue
+        table, relation = database.tables.get(id_.table), database.relations.get(id_.table)
+        if table and s.kind == "table":
+            dropped = database.dropped.with_(id_.table, table)
+            database = replace(database, tables=database.tables.without(id_.table), dropped=dropped)
+        elif relation and s.kind == relation.kind:
+            database = replace(database, relations=database.relations.without(id_.table))
+        # What is not known needs no dropping: the history may have begun after its CREATE.
+        catalog = catalog.with_database(database)
+    return catalog
+
+
+def _truncate_table(catalog: Catalog, s: TruncateTable, db: str) -> Catalog:
+    id_ = _id(s.table, db)
+    database, table = _table(catalog, id_)
+    # TRUNCATE drops a table and makes it anew: FLASHBACK TABLE can bring the old one back.
+    return catalog.with_database(replace(database, dropped=database.dropped.with_(id_.table, table)))
+
+
+def _recover_table(catalog: Catalog, s: RecoverTable, db: str) -> Catalog:
+    if s.table is None:
+        raise DdlError(
+            "DDL_NOT_APPLICABLE", details="RECOVER TABLE BY JOB does not name the table; give a snapshot of it"
+        )
+    id_ = _id(s.table, db)
+    database = catalog.databases.get(id_.db)
+    gone = database.dropped.get(id_.table) if database else None
+    if database is None or gone is None:
+        raise DdlError("DDL_UNKNOWN_TABLE", table=id_, details="its DROP was not seen; give a snapshot of it")
+    back = replace(gone, id=TableId(database.name, s.new or gone.id.table))
+    if database.tables.get(back.id.table):
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {back.id} exists already")
+    return _stored(catalog, replace(database, dropped=database.dropped.without(id_.table)), back)
+
+
+# ---- views, sequences, the rest
+def _create_relation(catalog: Catalog, s: CreateRelation, db: str) -> Catalog:
+    id_ = _id(s.table, db)
+    if catalog.exists(id_) and s.if_not_exists:
+        return catalog
+    return _with_relation(catalog, Relation(s.kind, id_))
+
+
+def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:
+    database = catalog.databases.get(relation.id.db) or Database(relation.id.db)
+    return catalog.with_database(replace(database, relations=database.relations.with_(relation.id.table, relation)))
+
+
+def _no_effect(catalog: Catalog, _: NoRowEffect, __: str) -> Catalog:
+    return catalog
+
+
+_APPLY: dict[type, Callable[[Catalog, Any, str], Catalog]] = {
+    CreateDatabase: _create_database, AlterDatabase: _alter_database, DropDatabase: _drop_database,
+    FlashbackDatabase: _flashback_database, CreateTable: _create_table, AlterTable: _alter_table,
+    RenameTables: _rename_tables, DropTables: _drop_tables, TruncateTable: _truncate_table,
+    RecoverTable: _recover_table, CreateRelation: _create_relation, NoRowEffect: _no_effect,
+}  # fmt: skip

@@ -1,0 +1,59 @@
+"""Character sets and collations as TiDB resolves them (upstream `pkg/ddl/create_table.go`, ResolveCharsetCollation)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.model.errors import DdlError
+
+
+class Charset(NamedTuple):
+    """A character set and a collation; both "" where nobody has said."""
+
+    name: str
+    collate: str
+
+
+# name → default collation, longest character in bytes
+_CHARSETS: dict[str, tuple[str, int]] = {
+    "utf8mb4": ("utf8mb4_bin", 4), "utf8": ("utf8_bin", 3), "utf8mb3": ("utf8_bin", 3), "latin1": ("latin1_bin", 1),
+    "ascii": ("ascii_bin", 1), "binary": ("binary", 1), "gbk": ("gbk_chinese_ci", 2),
+    "gb18030": ("gb18030_chinese_ci", 4),
+}  # fmt: skip
+_ALIASES = {"utf8mb3": "utf8"}
+
+BINARY = Charset("binary", "binary")
+DEFAULT = Charset("utf8mb4", "utf8mb4_bin")
+UNKNOWN = Charset("", "")
+
+
+def resolve(charset: str | None, collate: str | None, fallback: Charset) -> Charset:
+    """The written character set and collation, either of which may be missing, else the fallback.
+
+    DdlError DDL_NOT_APPLICABLE for a character set or collation that TiDB does not have.
+    """
+    if charset == "default":
+        charset = ""
+    if not charset and not collate:
+        return fallback
+    if charset and charset not in _CHARSETS:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"character set {charset!r} is not TiDB's: {', '.join(_CHARSETS)}")
+    charset = _ALIASES.get(charset or "", charset or "")
+    if not collate:
+        return Charset(charset, _CHARSETS[charset][0])
+    collate = collate.replace("utf8mb3_", "utf8_")
+    owner = collate if collate == "binary" else collate.partition("_")[0]
+    if owner not in _CHARSETS or (charset and owner != charset):
+        of = f" of character set {charset}" if charset else ""
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"collation {collate!r} is none{of} that TiDB has")
+    return Charset(owner, collate)
+
+
+def bin_collation(charset: Charset) -> Charset:
+    """The collation of the BINARY attribute: the default one (upstream `OverwriteCollationWithBinaryFlag`)."""
+    return charset if charset.name in ("", "binary") else Charset(charset.name, _CHARSETS[charset.name][0])
+
+
+def longest_character(charset: str) -> int:
+    """Bytes of the character set's longest character; of utf8mb4 where it isn't known."""
+    return _CHARSETS.get(charset, ("", 4))[1]

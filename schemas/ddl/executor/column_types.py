@@ -1,0 +1,113 @@
+"""A column as written → a column as TiDB keeps it: type, lengths, character set, nullability, default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.ddl.executor.charsets import BINARY, Charset, bin_collation, longest_character, resolve
+from schemas.ddl.executor.default_values import with_default
+from schemas.ddl.parser.statements import ColumnDef, DataType
+from schemas.model.errors import DdlError
+from schemas.model.table import Column
+from schemas.model.types import BY_NAME, Kind
+
+MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
+_TEXT_TO_BINARY = {
+    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}  # fmt: skip
+# The smallest type that holds TEXT(n) and BLOB(n), by n in bytes.
+_TEXTS = ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext"))
+_BLOBS = ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob"))
+_TOO_LONG = {"varchar": "text", "varbinary": "blob"}
+_SIZED = {"text": _TEXTS, "blob": _BLOBS}
+# Display widths where none is told: signed, unsigned (upstream `pkg/parser/mysql/util.go`).
+_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
+# SHOW CREATE TABLE tells a width with ZEROFILL and of this type only; others have no meaning left.
+_BOOL = ("tinyint", 1)
+_DEFAULT_LENGTHS = {"char": 1, "binary": 1, "bit": 1, "year": 4}
+_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_LIMITS = {
+    "decimal": (65, "a DECIMAL has at most 65 digits"),
+    "bit": (64, "a BIT has at most 64 bits"),
+    "vector": (16383, "a VECTOR has at most 16383 dimensions"),
+}
+
+
+def column(defined: ColumnDef, table_charset: Charset) -> Column:
+    """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
+    charset = _charset(defined, table_charset)
+    made = _typed(defined.name, defined.type, charset)
+    nullable = defined.nullable is not False and not defined.primary_key
+    made = replace(
+        made,
+        nullable=nullable,
+        auto_increment=defined.auto_increment,
+        comment=defined.comment,
+        generated=defined.generated,
+        virtual=defined.generated is not None and not defined.stored,
+        on_update="CURRENT_TIMESTAMP" if defined.on_update else "",
+    )
+    if defined.default:
+        return with_default(made, defined.default)
+    if made.type.kind is Kind.YEAR and not nullable:
+        return replace(made, has_default=True, default="0000")  # upstream `setYearDefaultValue`
+    return made
+
+
+def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
+    type_ = defined.type
+    found = resolve(type_.charset, defined.collate, table_charset)
+    return bin_collation(found) if type_.binary and not defined.collate else found
+
+
+def _typed(name: str, written: DataType, charset: Charset) -> Column:
+    type_name, length, scale = written.name, written.length, written.scale
+    limit = _LIMITS.get(type_name)
+    if limit and length is not None and length > limit[0]:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: {limit[1]}")
+    if type_name == "bool":
+        type_name, length = "tinyint", 1
+    if type_name == "float" and scale is None and length is not None:
+        # FLOAT(p) is a number of bits: which of the two types it is.
+        type_name, length = ("float" if length <= 24 else "double"), None
+    if type_name in _TOO_LONG and (length or 0) > 65535 // _bytes(type_name, charset):
+        # Only without strict mode (upstream `checkTooBigFieldLengthAndTryAutoConvert`); TiDB refuses it otherwise.
+        type_name = _TOO_LONG[type_name]
+    if type_name in _SIZED and length is not None:
+        size = length * _bytes(type_name, charset)
+        type_name, length = next((n for limit_, n in _SIZED[type_name] if size <= limit_), type_name), None
+    if type_name in _TEXT_TO_BINARY and charset.name == "binary":
+        type_name = _TEXT_TO_BINARY[type_name]
+    type_ = BY_NAME[type_name]
+    if type_.kind is Kind.DECIMAL:
+        length, scale = (10 if length is None else length), scale or 0
+    elif type_.kind in _TEMPORAL:
+        length, scale = None, length or 0
+        if scale > 6:
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: at most 6 fraction digits")
+    elif type_.kind is Kind.INTEGER and not (length is not None and (written.zerofill or (type_name, length) == _BOOL)):
+        length = _WIDTHS[type_name][written.unsigned]
+    elif length is None:
+        length = _DEFAULT_LENGTHS.get(type_name)
+    character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
+    chosen = charset if character else BINARY
+    return Column(
+        name, type_, written.unsigned, length, scale, written.elements, charset=chosen.name, collate=chosen.collate,
+        zerofill=written.zerofill,
+    )  # fmt: skip
+
+
+def _bytes(type_name: str, charset: Charset) -> int:
+    """Bytes of the longest character that a type may hold."""
+    return longest_character(charset.name) if type_name in ("varchar", "text") else 1
+
+
+def converted(column: Column, charset: Charset) -> Column:
+    """The column after CONVERT TO CHARACTER SET; only character columns change."""
+    if column.type.kind not in (Kind.TEXT, Kind.ENUM, Kind.SET):
+        return column
+    type_ = column.type
+    if charset.name == "binary" and type_.name in _TEXT_TO_BINARY:
+        type_ = BY_NAME[_TEXT_TO_BINARY[type_.name]]
+    return replace(column, type=type_, charset=charset.name, collate=charset.collate)

@@ -1,0 +1,194 @@
+"""Default values: as written → the text that TiDB keeps for the column's type.
+
+Rules: upstream `pkg/ddl/add_column.go`, getDefaultValue. Integers and floats are converted to their type, ENUM and SET
+to their elements, temporal values to their own text; DECIMAL, YEAR and texts stay as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+from schemas.ddl.executor import temporal_literals
+from schemas.ddl.parser.statements import DefaultValue
+from schemas.model import values
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Value
+from schemas.model.types import Kind
+
+_WIDE = Context(prec=500)  # of a DOUBLE's digits, with 30 after the point
+_NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
+_LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+
+
+def with_default(column: Column, default: DefaultValue) -> Column:
+    """The column with its default. DDL_NOT_APPLICABLE where the value is none of its type."""
+    column = replace(column, default_unzoned=False)
+    if default.kind == "null":
+        return replace(column, has_default=False, default=None, default_is_expr=False)
+    if default.kind == "expr":
+        return replace(column, has_default=True, default=default.text, default_is_expr=True)
+    if default.kind == "now":
+        return replace(column, has_default=True, default="CURRENT_TIMESTAMP", default_is_expr=False)
+    if default.kind == "date":
+        return replace(column, has_default=True, default="CURRENT_DATE", default_is_expr=False)
+    try:
+        value = _CONVERSIONS[column.type.kind](column, default)
+    except (ValueError, InvalidOperation, OverflowError) as error:
+        details = f"{default.text or default.bits!r} is no default of {column.name} {column.type.name}: {error}"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+    # Zero is zero in every zone.
+    unzoned = column.type.kind is Kind.TIMESTAMP and not str(value).startswith(values.ZERO_TIMESTAMP)
+    return replace(column, has_default=True, default=value, default_is_expr=False, default_unzoned=unzoned)
+
+
+def _number_text(default: DefaultValue) -> str:
+    """Digits of a number, or of the number a text or bits stand for."""
+    if default.kind == "bits":
+        return str(int.from_bytes(default.bits, "big"))
+    if default.kind == "text":
+        found = _LEADING_NUMBER.match(default.text)
+        if not found or default.text[found.end() :].strip():
+            raise ValueError("it is not a number")
+        return found[0].strip()
+    return default.text
+
+
+def _integer(column: Column, default: DefaultValue) -> Value:
+    return str(_bounded(_number_text(default)).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def _bounded(text: str) -> Decimal:
+    number = Decimal(text)
+    if number.is_finite() and number.adjusted() > 400:
+        raise ValueError("it is too large")
+    return number
+
+
+def _float(column: Column, default: DefaultValue) -> Value:
+    number = float(_bounded(_number_text(default)))
+    if column.scale is not None:
+        number = float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP, _WIDE))
+    if column.type.kind is Kind.FLOAT:
+        return _plain(values.float_text(values.as_float32(number)))
+    return _plain(values.double_text(number))
+
+
+def _plain(text: str) -> str:
+    """Without an exponent: TiDB prints these as %f with the shortest digits."""
+    return format(Decimal(text), "f") if "e" in text else text
+
+
+def _as_written(column: Column, default: DefaultValue) -> Value:
+    if default.kind == "bits":
+        return str(int.from_bytes(default.bits, "big"))
+    if default.kind == "float":
+        return _plain(values.double_text(float(_bounded(default.text))))
+    return default.text
+
+
+def _text(column: Column, default: DefaultValue) -> Value:
+    if default.kind == "bits":
+        return default.bits.decode()
+    return _as_written(column, default)
+
+
+def _binary(column: Column, default: DefaultValue) -> Value:
+    raw = default.bits if default.kind == "bits" else str(_as_written(column, default)).encode()
+    return raw.ljust(column.length or 0, b"\0") if column.type.name == "binary" else raw
+
+
+def _bit(column: Column, default: DefaultValue) -> Value:
+    if default.kind == "bits":
+        raw = default.bits
+    elif default.kind == "text":
+        raw = default.text.encode()
+    else:
+        number = int(_integer(column, default) or 0)
+        raw = number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")
+    if int.from_bytes(raw, "big").bit_length() > (column.length or 1):
+        raise ValueError(f"it has more than {column.length or 1} bits")
+    # Leading zero bytes of a literal are lost on the way through TiCDC: they are no part of the value.
+    return raw.lstrip(b"\0") or b"\0"
+
+
+def _enum(column: Column, default: DefaultValue) -> Value:
+    if default.kind == "int":
+        return _numbered(column, int(default.text))
+    text = str(_text(column, default)).rstrip(" ")
+    found = _element(column, text)
+    if found is None and _NUMBER.match(text):  # upstream `types.ParseEnumName`: no element, but maybe its number
+        return _numbered(column, int(text))
+    return _known(column, found)
+
+
+def _numbered(column: Column, number: int) -> str:
+    if not 1 <= number <= len(column.elements):
+        raise ValueError(f"there are {len(column.elements)} elements")
+    return column.elements[number - 1]
+
+
+def _element(column: Column, text: str) -> str | None:
+    """The element of this name; other letters' cases are the same where the collation ignores case."""
+    if text in column.elements:
+        return text
+    if not column.collate.endswith(("_bin", "binary")):
+        for element in column.elements:
+            if element.casefold() == text.casefold():
+                return element
+    return None
+
+
+def _known(column: Column, element: str | None) -> str:
+    if element is None:
+        raise ValueError(f"it is not one of {', '.join(column.elements[:20])}")
+    return element
+
+
+def _set(column: Column, default: DefaultValue) -> Value:
+    if default.kind == "int":
+        return _members(column, int(default.text))
+    text = str(_text(column, default))
+    found = [_element(column, part) for part in text.split(",")] if text else []
+    if None in found and _NUMBER.match(text):
+        return _members(column, int(text))
+    chosen = {_known(column, one) for one in found}
+    return ",".join(e for e in column.elements if e in chosen)
+
+
+def _members(column: Column, number: int) -> str:
+    if not 1 <= number < 1 << len(column.elements):
+        raise ValueError(f"there are {len(column.elements)} elements")
+    return ",".join(e for i, e in enumerate(column.elements) if number >> i & 1)
+
+
+def _json(column: Column, default: DefaultValue) -> Value:
+    # Only without strict mode; TiDB refuses other literals.
+    return "null" if (default.kind, default.text) == ("text", "") else _text(column, default)
+
+
+def _datetime(column: Column, default: DefaultValue) -> Value:
+    return temporal_literals.datetime_text(_temporal(default), column.scale or 0)
+
+
+def _date(column: Column, default: DefaultValue) -> Value:
+    return temporal_literals.datetime_text(_temporal(default), 0)[:10]
+
+
+def _time(column: Column, default: DefaultValue) -> Value:
+    return temporal_literals.time_text(_temporal(default), column.scale or 0)
+
+
+def _temporal(default: DefaultValue) -> str:
+    return default.bits.decode() if default.kind == "bits" else default.text
+
+
+_CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {
+    Kind.INTEGER: _integer, Kind.FLOAT: _float, Kind.DOUBLE: _float, Kind.DECIMAL: _as_written, Kind.BIT: _bit,
+    Kind.TEXT: _text, Kind.BINARY: _binary, Kind.ENUM: _enum, Kind.SET: _set, Kind.DATE: _date,
+    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _as_written, Kind.JSON: _json,
+    Kind.VECTOR: _text,
+}  # fmt: skip

@@ -1,0 +1,161 @@
+"""Indexes: their names, and what they make of the columns (primary, unique, handle key)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from schemas.ddl.parser.statements import ColumnDef, IndexDef
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Index, Table
+
+PRIMARY = "PRIMARY"
+_EXPRESSION_INDEX = "expression_index"
+
+
+def hidden_column(index: str, part: int) -> str:
+    """The name of the hidden column that TiDB keeps for an expression in an index (upstream `pkg/ddl/index.go`)."""
+    return f"_V$_{index}_{part}"
+
+
+def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
+    """The indexes that columns declare for themselves."""
+    found = []
+    for one in columns:
+        if one.primary_key:
+            found.append(IndexDef("primary", "", (one.name,)))
+        if one.unique_key:
+            found.append(IndexDef("unique", "", (one.name,)))
+    return found
+
+
+def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
+    """The table with more indexes, in order; one without a name is called after its first column.
+
+    DDL_NOT_APPLICABLE for an unknown column, a second primary key, or a name that is taken.
+    """
+    indexes = list(table.indexes)
+    defined = [one for one in added if one.kind in ("primary", "unique", "index")]
+    # Written names are taken before the others are made up (upstream `checkConstraintNames`).
+    taken = {i.name.lower() for i in indexes} | {one.name.lower() for one in defined if one.name}
+    for one in defined:
+        name = one.name or _free_name(table, one, taken)
+        if one.kind == "primary":
+            # In CREATE TABLE a primary key without a name takes one from the others, though it is called PRIMARY.
+            if not table.indexes:
+                taken.add(name.lower())
+            name = PRIMARY
+        if (one.name or one.kind == "primary") and any(i.name.lower() == name.lower() for i in indexes):
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has an index {name} already")
+        taken.add(name.lower())
+        names = tuple(_column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(one.parts))
+        index = Index(name, names, one.kind != "index")
+        indexes.insert(0, index) if one.kind == "primary" else indexes.append(index)
+    for number, one in enumerate((one for one in added if one.kind == "foreign"), 1):
+        _for_foreign_key(table, indexes, one, number)
+    return replace(table, indexes=tuple(indexes))
+
+
+def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef, number: int) -> None:
+    """A foreign key gets an index of its own where none begins with its columns. number: of the keys of a statement."""
+    names = tuple(_column(table, part).name for part in one.parts)
+    if any(i.columns[: len(names)] == names for i in indexes):
+        return
+    taken = {i.name.lower() for i in indexes}
+    while f"fk_{number}" in taken:
+        number += 1
+    indexes.append(Index(one.name or f"fk_{number}", names))
+
+
+def _free_name(table: Table, one: IndexDef, taken: set[str]) -> str:
+    # CREATE TABLE looks at all parts, ALTER TABLE at the first (upstream `setEmptyConstraintName`, `CreateIndex`).
+    expression = not one.parts[0] or (not table.indexes and "" in one.parts)
+    base = _EXPRESSION_INDEX if expression else one.parts[0]
+    if base.lower() not in taken and base.upper() != PRIMARY:
+        return base
+    number = 2
+    while f"{base}_{number}".lower() in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def _column(table: Table, name: str) -> Column:
+    found = find(table.columns, name)
+    if found is None:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no column {name} for an index")
+    return found
+
+
+def find(columns: Iterable[Column], name: str) -> Column | None:
+    """A column by name, whatever the case of its letters."""
+    lower = name.lower()
+    return next((c for c in columns if c.name.lower() == lower), None)
+
+
+def without_index(table: Table, name: str) -> Table | None:
+    """The table without an index, None where it has none of this name."""
+    left = tuple(i for i in table.indexes if i.name.lower() != name.lower())
+    return None if len(left) == len(table.indexes) else replace(table, indexes=left)
+
+
+def renamed_index(table: Table, old: str, new: str) -> Table:
+    """DDL_NOT_APPLICABLE where there is no such index."""
+    if not any(i.name.lower() == old.lower() for i in table.indexes):
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no index {old}")
+
+    def renamed(index: Index) -> Index:
+        if index.name.lower() != old.lower():
+            return index
+        prefix = f"_v$_{old.lower()}_"
+        names = (hidden_column(new, i) if n.lower().startswith(prefix) else n for i, n in enumerate(index.columns))
+        return replace(index, name=new, columns=tuple(names))
+
+    return replace(table, indexes=tuple(map(renamed, table.indexes)))
+
+
+def with_keys(table: Table) -> Table:
+    """The table with its columns' key fields as the indexes say.
+
+    Handle key: the primary key, else the NOT NULL unique index with the fewest columns, the older of equal ones; none
+    with a virtual column, which rows do not carry (ticdc-wire.md §4.5; upstream `IsIndexUnique`). Primary key columns
+    are NOT NULL.
+    """
+    by_name = {c.name: c for c in table.columns}
+    primary = next((i for i in table.indexes if i.name == PRIMARY), None)
+    primary_names = frozenset(primary.columns if primary else ())
+    handle = primary or min(
+        (i for i in table.indexes if i.unique and all(n in by_name and _certain(by_name[n]) for n in i.columns)),
+        key=lambda i: len(i.columns),
+        default=None,
+    )
+    handle_names = frozenset(handle.columns if handle else ())
+    unique, multiple = _shared(table.indexes)
+
+    def keyed(c: Column) -> Column:
+        is_primary = c.name in primary_names
+        wanted = (c.name in handle_names, is_primary, c.name in unique, c.name in multiple)
+        if wanted == (c.handle_key, c.primary_key, c.unique_key, c.multiple_key) and not (is_primary and c.nullable):
+            return c
+        return replace(
+            c, handle_key=wanted[0], primary_key=is_primary, unique_key=wanted[2], multiple_key=wanted[3],
+            nullable=c.nullable and not is_primary,
+        )  # fmt: skip
+
+    return replace(table, columns=tuple(map(keyed, table.columns)))
+
+
+def _certain(column: Column) -> bool:
+    return not column.nullable and not column.virtual
+
+
+def _shared(indexes: tuple[Index, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Columns with the unique flag and with the multiple flag (upstream `initColumnsFlag`; golden open/uk_notnull)."""
+    unique, multiple = set[str](), set[str]()
+    for index in indexes:
+        if index.name == PRIMARY:
+            continue
+        if index.unique:
+            unique.update(index.columns)
+        if len(index.columns) > 1 or not index.unique:
+            multiple.update(index.columns)
+    return frozenset(unique), frozenset(multiple)

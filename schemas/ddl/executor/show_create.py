@@ -1,0 +1,84 @@
+"""A table as SHOW CREATE TABLE writes it (upstream `pkg/executor/show.go`), as far as a table version knows it.
+
+Not kept, and so not written: partitions, lengths of index prefixes, expression indexes, CLUSTERED, TTL, placement,
+AUTO_RANDOM, foreign keys and checks. Reading the text in mode SHOW gives the same columns and keys.
+"""
+
+from __future__ import annotations
+
+from schemas.ddl.executor.indexes import PRIMARY
+from schemas.model.table import Column, Index, Table
+from schemas.model.type_text import default_text, type_text
+from schemas.model.types import Kind
+
+_CLOCK = "CURRENT_TIMESTAMP"
+_TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
+
+
+def show_create(table: Table) -> str:
+    """CREATE TABLE text. A table known in part has the types that stand for it; see `Column.vague`."""
+    lines = [_column(c, table) for c in table.columns]
+    lines += [line for index in table.indexes if (line := _index(index, table))]
+    options = " ENGINE=InnoDB"
+    if table.charset:
+        options += f" DEFAULT CHARSET={table.charset}"
+        options += f" COLLATE={table.collate}" if table.collate and table.collate != "binary" else ""
+    if table.comment:
+        options += f" COMMENT='{_escaped(table.comment)}'"
+    return f"CREATE TABLE {_quoted(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n){options}"
+
+
+def _column(column: Column, table: Table) -> str:
+    text = f"{_quoted(column.name)} {type_text(column)}"
+    if column.type.kind in _TEXTUAL and column.charset:
+        if column.charset != table.charset:
+            text += f" CHARACTER SET {column.charset}"
+        if column.collate and (column.collate != table.collate or column.charset != table.charset):
+            text += f" COLLATE {column.collate}"
+    if column.generated is not None:
+        text += f" GENERATED ALWAYS AS ({column.generated}) {'VIRTUAL' if column.virtual else 'STORED'}"
+    if not column.nullable:
+        text += " NOT NULL"
+    if column.auto_increment:
+        text += " AUTO_INCREMENT"
+    elif column.generated is None:
+        text += _default(column)
+    if column.on_update:
+        text += f" ON UPDATE {column.on_update}" + (f"({column.scale})" if column.scale else "")
+    return text + (f" COMMENT '{_escaped(column.comment)}'" if column.comment else "")
+
+
+def _default(column: Column) -> str:
+    default = default_text(column)
+    if default is None:
+        if not column.nullable:
+            return ""
+        return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"
+    if isinstance(default, bytes):
+        return f" DEFAULT x'{default.hex()}'"
+    if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):
+        digits = f"({column.scale})" if column.scale and "(" not in default else ""
+        return f" DEFAULT {default}{digits}"
+    if column.default_is_expr or (column.type.kind is Kind.DATE and default.upper() == "CURRENT_DATE"):
+        return f" DEFAULT ({default})"
+    if column.type.kind is Kind.BIT:
+        return f" DEFAULT {default}"
+    return f" DEFAULT '{_escaped(default)}'"
+
+
+def _index(index: Index, table: Table) -> str:
+    if not index.columns or not table.by_name.keys() >= set(index.columns):
+        return ""
+    columns = "(" + ",".join(map(_quoted, index.columns)) + ")"
+    if index.name == PRIMARY:
+        return f"PRIMARY KEY {columns}"
+    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quoted(index.name)} {columns}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0")

@@ -1,0 +1,68 @@
+"""DDL statements in order of their commit_ts → the versions of the tables they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
+from schemas.model import values
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Table, TableVersion
+
+
+@dataclass(frozen=True, slots=True)
+class DdlText:
+    """A statement with its commit_ts (a TSO), the database it ran in and the lexical mode it is written in."""
+
+    commit_ts: int
+    db: str
+    query: str
+    mode: Mode = WIRE
+
+
+def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[TableVersion]:
+    """Every version that the statements make, in order. Dropping a table makes none: no row comes after it.
+
+    A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table. zone: the sessions' time zone,
+    in which literal TIMESTAMP defaults are written; they become UTC. Without it they stay as written and are marked so
+    (`Column.default_unzoned`). DdlError says at which commit_ts.
+    """
+    catalog, found = new_catalog(), list[TableVersion]()
+    for one in statements:
+        try:
+            statement = parse(one.query, one.mode, one.db)
+            if one.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+            catalog, tables = _step(catalog, statement, one.db)
+        except DdlError as error:
+            details = f"DDL at commit_ts {one.commit_ts}: {error.detail}"
+            raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+        found += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
+    return found
+
+
+def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:
+    ids = touched(catalog, statement, db)
+    after = apply(catalog, statement, db)
+    return after, [table for i in dict.fromkeys(ids) if (table := after.table(i))]
+
+
+def in_utc(table: Table, zone: str) -> Table:
+    """The table with literal TIMESTAMP defaults in UTC. DDL_NOT_APPLICABLE for a time that the zone does not have."""
+    return replace(table, columns=tuple(_default_in_utc(c, zone) for c in table.columns))
+
+
+def _default_in_utc(column: Column, zone: str) -> Column:
+    if not column.default_unzoned or not isinstance(column.default, str):
+        return column
+    try:
+        text, _ = values.shift_zone(column.default, zone, "UTC")
+    except ValueError as error:
+        details = f"default of {column.name} in zone {zone}: {error}"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+    return replace(column, default=text, default_unzoned=False)

@@ -1,0 +1,96 @@
+"""TiDB's ActionType of a statement: the number by which Open, Craft and Avro's watermark mode name a DDL.
+
+Upstream `pkg/meta/model/job.go`. What one statement can be several of (REMOVE, COALESCE PARTITION …) has none here.
+"""
+
+from __future__ import annotations
+
+from schemas.ddl.parser.lexer import mode_of
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import (
+    AddColumns,
+    AddIndex,
+    AlterDatabase,
+    AlterTable,
+    ChangeColumn,
+    Clause,
+    ConvertTo,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropIndex,
+    DropTables,
+    ExchangePartition,
+    NoColumnEffect,
+    RecoverTable,
+    RenameColumn,
+    RenameIndex,
+    RenameTables,
+    RenameTo,
+    SetDefault,
+    SetOptions,
+    Statement,
+    TruncateTable,
+)
+from schemas.model.errors import DdlError
+from schemas.model.event import DdlEvent
+
+_STATEMENTS: dict[type, int] = {
+    CreateDatabase: 1, DropDatabase: 2, CreateTable: 3, TruncateTable: 11, RenameTables: 14, RecoverTable: 25,
+    AlterDatabase: 26,
+}  # fmt: skip
+_RELATIONS = {"view": 21, "sequence": 34}
+_DROPPED = {"table": 4, "view": 24, "sequence": 36}
+_CLAUSES: dict[type, int] = {
+    DropColumn: 6, ChangeColumn: 12, RenameColumn: 12, RenameTo: 14, SetDefault: 15, RenameIndex: 18, ConvertTo: 22,
+    ExchangePartition: 42,
+}  # fmt: skip
+_INDEXES = {"index": 7, "unique": 7, "foreign": 9, "primary": 32}
+_NO_COLUMN_EFFECT = {
+    "DROP FOREIGN KEY": 10, "DROP PARTITION": 20, "TRUNCATE PARTITION": 23, "ALTER INDEX": 41,
+    "REORGANIZE PARTITION": 64, "PARTITION BY": 71,
+}  # fmt: skip
+_MULTIPLE_CHANGES = 61
+
+
+def action_type(statement: Statement) -> int | None:
+    """The number, None where the statement alone does not tell it."""
+    match statement:
+        case CreateRelation():
+            return _RELATIONS[statement.kind]
+        case DropTables():
+            return _DROPPED[statement.kind]
+        case AlterTable(clauses=(clause,)):
+            return _of_clause(clause)
+        case AlterTable():
+            return _MULTIPLE_CHANGES if statement.clauses else None
+    return _STATEMENTS.get(type(statement))
+
+
+def _of_clause(clause: Clause) -> int | None:
+    match clause:
+        case AddColumns():
+            return 5 if len(clause.columns) == 1 and not clause.indexes else _MULTIPLE_CHANGES
+        case AddIndex():
+            return _INDEXES.get(clause.index.kind)
+        case DropIndex():
+            return 33 if clause.name == "PRIMARY" else 8
+        case NoColumnEffect():
+            return _NO_COLUMN_EFFECT.get(clause.what)
+        case SetOptions() if clause.options.charset or clause.options.collate:
+            return 22
+        case SetOptions():
+            return 17 if clause.options.comment is not None else None
+    return _CLAUSES.get(type(clause))
+
+
+def ddl_type_of(event: DdlEvent) -> int | None:
+    """The event's own number, else that of its statement; None where neither tells."""
+    if event.ddl_type is not None or not event.query:
+        return event.ddl_type
+    try:
+        return action_type(parse(event.query, mode_of(event.format), event.db))
+    except DdlError:
+        return None

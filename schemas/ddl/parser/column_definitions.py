@@ -1,0 +1,389 @@
+"""Column definitions: types as written, and the options after them (upstream `pkg/parser/parser.y`, ColumnDef)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import atom, expression
+from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
+from schemas.ddl.parser.literals import quoted
+from schemas.ddl.parser.statements import ColumnDef, DataType, DefaultValue, Position
+
+# Words that name a type → the type of schemas.model.types they stand for. Longer phrases first.
+_TYPE_WORDS: tuple[tuple[tuple[str, ...], str], ...] = tuple(
+    (tuple(words.split()), name)
+    for words, name in (
+        ("DOUBLE PRECISION", "double"), ("FLOAT4", "float"), ("FLOAT8", "double"), ("FLOAT", "float"),
+        ("DOUBLE", "double"), ("REAL", "real"), ("TINYINT", "tinyint"), ("INT1", "tinyint"), ("SMALLINT", "smallint"),
+        ("INT2", "smallint"), ("MEDIUMINT", "mediumint"), ("MIDDLEINT", "mediumint"), ("INT3", "mediumint"),
+        ("INT", "int"), ("INT4", "int"), ("INTEGER", "int"), ("BIGINT", "bigint"), ("INT8", "bigint"),
+        ("BOOL", "bool"), ("BOOLEAN", "bool"), ("SERIAL", "serial"), ("DECIMAL", "decimal"), ("DEC", "decimal"),
+        ("NUMERIC", "decimal"), ("FIXED", "decimal"), ("BIT", "bit"),
+        ("NATIONAL CHARACTER VARYING", "varchar"), ("NATIONAL CHAR VARYING", "varchar"),
+        ("NATIONAL VARCHARACTER", "varchar"), ("NATIONAL VARCHAR", "varchar"), ("NATIONAL CHARACTER", "char"),
+        ("NATIONAL CHAR", "char"), ("NCHAR VARCHARACTER", "varchar"), ("NCHAR VARCHAR", "varchar"),
+        ("NCHAR VARYING", "varchar"), ("NVARCHAR", "varchar"), ("NCHAR", "char"),
+        ("CHARACTER VARYING", "varchar"), ("CHAR VARYING", "varchar"), ("VARCHARACTER", "varchar"),
+        ("VARCHAR", "varchar"), ("CHARACTER", "char"), ("CHAR", "char"), ("VARBINARY", "varbinary"),
+        ("BINARY", "binary"), ("TINYTEXT", "tinytext"), ("TEXT", "text"), ("MEDIUMTEXT", "mediumtext"),
+        ("LONGTEXT", "longtext"), ("TINYBLOB", "tinyblob"), ("BLOB", "blob"), ("MEDIUMBLOB", "mediumblob"),
+        ("LONGBLOB", "longblob"), ("LONG CHARACTER VARYING", "mediumtext"),
+        ("LONG CHAR VARYING", "mediumtext"), ("LONG VARCHARACTER", "mediumtext"), ("LONG VARCHAR", "mediumtext"),
+        ("LONG VARBINARY", "mediumblob"), ("LONG", "mediumtext"), ("ENUM", "enum"), ("SET", "set"), ("DATE", "date"),
+        ("DATETIME", "datetime"), ("TIMESTAMP", "timestamp"), ("TIME", "time"), ("YEAR", "year"),
+        ("SQL_TSI_YEAR", "year"), ("JSON", "json"), ("VECTOR", "vector"),
+    )
+)  # fmt: skip
+_BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
+    _BY_WORD.setdefault(_words[0], []).append((_words, _name))
+
+_CHARACTER = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
+_NUMERIC = frozenset(
+    ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "real", "decimal", "bool")
+)
+_NEEDS_LENGTH = frozenset(("varchar", "varbinary"))
+_TWO_NUMBERS = frozenset(("float", "double", "real", "decimal"))
+_NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
+_TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
+_CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2"}
+
+
+def charset_words(c: Cursor) -> bool:
+    """CHARACTER SET or CHARSET."""
+    return c.accept("CHARSET") or c.accept("CHARACTER", "SET") or c.accept("CHAR", "SET")
+
+
+def data_type(c: Cursor) -> DataType:
+    """A type with its attributes."""
+    words, name = next((row for row in _BY_WORD.get(c.upper, ()) if _follows(c, row[0])), ((), ""))
+    if not words:
+        c.fail("a column's type")
+    c.accept(*words)
+    if name == "real":
+        name = "float" if c.mode.real_as_float else "double"
+    if name in ("enum", "set"):
+        return _attributes(c, DataType(name, elements=_elements(c)))
+    length, scale = _sizes(c, name)
+    if name in _NEEDS_LENGTH and length is None:
+        c.fail("(")
+    return _attributes(c, DataType(name, length, scale))
+
+
+def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
+    return all(c.ahead(number).upper == word for number, word in enumerate(words))
+
+
+def _elements(c: Cursor) -> tuple[str, ...]:
+    c.expect("(")
+    # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
+    found = [c.string("an element in quotes").rstrip(" ")]
+    while c.accept(","):
+        found.append(c.string("an element in quotes").rstrip(" "))
+    c.expect(")")
+    return tuple(found)
+
+
+def _sizes(c: Cursor, name: str) -> tuple[int | None, int | None]:
+    if name == "vector" and c.accept("<"):
+        c.expect("FLOAT", ">")
+    if not c.accept("("):
+        return None, None
+    length, scale = c.integer("a length"), None
+    if name in _TWO_NUMBERS and c.accept(","):
+        scale = c.integer("a number of fraction digits")
+    c.expect(")")
+    return length, scale
+
+
+def _attributes(c: Cursor, found: DataType) -> DataType:
+    numeric, character = found.name in _NUMERIC, found.name in _CHARACTER
+    while True:
+        if numeric and c.accept_any("UNSIGNED", "SIGNED") == "UNSIGNED":
+            found = replace(found, unsigned=True)
+        elif numeric and c.all[c.at - 1].upper == "SIGNED":
+            break
+        elif numeric and c.accept("ZEROFILL"):
+            found = replace(found, unsigned=True, zerofill=True)
+        elif found.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+            pass  # they change nothing
+        elif character and charset_words(c):
+            found = replace(found, charset=c.word_or_text("a character set").lower())
+        elif character and c.accept("BINARY"):
+            found = replace(found, binary=True)
+        elif character and c.upper in _CHARSET_WORDS:
+            found = replace(found, charset=_CHARSET_WORDS[c.advance().upper])
+        elif character and c.accept("BYTE"):
+            found = replace(found, charset="binary")
+        else:
+            break
+    return found
+
+
+def column_definition(c: Cursor) -> ColumnDef:
+    """name type options"""
+    name = c.column()
+    type_ = data_type(c)
+    made = ColumnDef(name, type_)
+    if type_.name == "serial":
+        made = replace(
+            made,
+            type=replace(type_, name="bigint", unsigned=True),
+            nullable=False,
+            auto_increment=True,
+            unique_key=True,
+        )
+    while True:
+        changed = _option(c, made)
+        if changed is None:
+            return made
+        made = changed
+
+
+def position(c: Cursor) -> Position | None:
+    """FIRST, AFTER column, or nothing."""
+    if c.accept("FIRST"):
+        return Position()
+    if c.accept("AFTER"):
+        return Position(c.column())
+    return None
+
+
+# ---- options: the first word → what it does to the definition
+def _option(c: Cursor, made: ColumnDef) -> ColumnDef | None:
+    reader = _OPTIONS.get(c.upper)
+    return reader(c, made) if reader else None
+
+
+def _not(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("NOT", "NULL")
+    return replace(made, nullable=False)
+
+
+def _null(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("NULL")
+    return replace(made, nullable=True)
+
+
+def _auto_increment(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.advance()
+    return replace(made, nullable=False, auto_increment=True)
+
+
+def _auto_random(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.advance()
+    if c.accept("("):
+        c.integer()
+        if c.accept(","):
+            c.integer()
+        c.expect(")")
+    return made
+
+
+def _primary(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.accept("PRIMARY")
+    c.expect("KEY")
+    c.accept_any("CLUSTERED", "NONCLUSTERED")
+    c.accept_any("GLOBAL", "LOCAL")
+    return replace(made, primary_key=True)
+
+
+def _unique(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("UNIQUE")
+    c.accept("KEY")
+    c.accept_any("GLOBAL", "LOCAL")
+    return replace(made, unique_key=True)
+
+
+def _default(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("DEFAULT")
+    return replace(made, default=default_value(c))
+
+
+def _serial(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("SERIAL", "DEFAULT", "VALUE")
+    return replace(made, nullable=False, auto_increment=True, unique_key=True)
+
+
+def _on(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("ON", "UPDATE")
+    if c.upper not in _NOW:
+        c.fail("CURRENT_TIMESTAMP")
+    _now(c)
+    return replace(made, on_update=True)
+
+
+def _comment(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("COMMENT")
+    return replace(made, comment=c.string())
+
+
+def _collate(c: Cursor, made: ColumnDef) -> ColumnDef:
+    c.expect("COLLATE")
+    c.skip_equals()
+    return replace(made, collate=c.word_or_text("a collation").lower())
+
+
+def _generated(c: Cursor, made: ColumnDef) -> ColumnDef:
+    if c.accept("GENERATED"):
+        c.expect("ALWAYS")
+    c.expect("AS", "(")
+    text = expression(c)
+    c.expect(")")
+    return replace(made, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
+
+
+def _check(c: Cursor, made: ColumnDef) -> ColumnDef:
+    if c.accept("CONSTRAINT") and c.upper != "CHECK":
+        c.name("a constraint's name")
+    c.expect("CHECK", "(")
+    expression(c)
+    c.expect(")")
+    enforced(c)
+    return made
+
+
+def _references(c: Cursor, made: ColumnDef) -> ColumnDef:
+    references(c)
+    return made
+
+
+def _storage(c: Cursor, made: ColumnDef) -> ColumnDef:
+    word = c.advance().upper
+    if word == "COLUMN_FORMAT" and not c.accept_any("DEFAULT", "FIXED", "DYNAMIC"):
+        c.fail("DEFAULT", "FIXED", "DYNAMIC")
+    if word == "STORAGE" and not c.accept_any("DEFAULT", "DISK", "MEMORY"):
+        c.fail("DEFAULT", "DISK", "MEMORY")
+    if word == "SECONDARY_ENGINE_ATTRIBUTE":
+        c.skip_equals()
+        c.string()
+    return made
+
+
+_OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
+    "NOT": _not, "NULL": _null, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random, "PRIMARY": _primary,
+    "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default, "SERIAL": _serial, "ON": _on, "COMMENT": _comment,
+    "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check, "CONSTRAINT": _check,
+    "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage, "SECONDARY_ENGINE_ATTRIBUTE": _storage,
+}  # fmt: skip
+
+
+def enforced(c: Cursor) -> None:
+    """[NOT] ENFORCED, if it comes."""
+    if not c.accept("NOT", "ENFORCED"):
+        c.accept("ENFORCED")
+
+
+def references(c: Cursor) -> None:
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: no effect on columns."""
+    c.expect("REFERENCES")
+    c.table()
+    if c.upper == "(":
+        c.parenthesised()
+    if c.accept("MATCH") and not c.accept_any("FULL", "PARTIAL", "SIMPLE"):
+        c.fail("FULL", "PARTIAL", "SIMPLE")
+    while c.upper == "ON" and c.ahead().upper in ("DELETE", "UPDATE"):
+        c.advance()
+        c.advance()
+        for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
+            if c.accept(*words):
+                break
+        else:
+            c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
+
+
+# ---- defaults
+def default_value(c: Cursor) -> DefaultValue:
+    """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
+    if c.accept("("):
+        with c.deeper():
+            found = default_value(c) if _simple(c) else DefaultValue("expr", expression(c, qualified=True))
+        c.expect(")")
+        return found
+    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
+    return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
+
+
+def _simple(c: Cursor) -> bool:
+    """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
+    number = 1 if c.upper in ("-", "+") else 0
+    token = c.ahead(number)
+    if token.upper.startswith("_") and c.ahead(number + 1).kind in (STRING, BITS):
+        return c.ahead(number + 2).upper == ")"
+    if token.upper in _NOW | _TODAY or token.upper in ("NEXT", "NEXTVAL", "("):
+        return True
+    literal = token.kind in (STRING, NUMBER, BITS) or token.upper in ("NULL", "TRUE", "FALSE")
+    return literal and c.ahead(number + 1).upper == ")"
+
+
+def _simple_default(c: Cursor) -> DefaultValue | None:
+    token = c.token
+    if token.kind == STRING:
+        return DefaultValue("text", c.string())
+    if token.kind == NUMBER or c.upper in ("-", "+"):
+        return _number(c)
+    if token.kind == BITS or (c.upper.startswith("_") and c.ahead().kind == BITS):
+        if c.token.kind != BITS:
+            c.advance()
+        return DefaultValue("bits", bits=_raw(c.advance().value))
+    if c.upper.startswith("_") and c.ahead().kind == STRING:
+        return DefaultValue("text", c.string())
+    if c.accept("NULL"):
+        return DefaultValue("null")
+    if c.upper in ("TRUE", "FALSE"):
+        return DefaultValue("int", "1" if c.advance().upper == "TRUE" else "0")
+    if c.upper in _NOW:
+        _now(c)
+        return DefaultValue("now")
+    if c.upper in _TODAY:
+        c.advance()
+        if c.accept("("):
+            c.expect(")")
+        return DefaultValue("date")
+    return _sequence(c)
+
+
+def _raw(value: Any) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def _now(c: Cursor) -> None:
+    c.advance()
+    if c.accept("("):
+        if c.upper != ")":
+            c.integer("fraction digits")
+        c.expect(")")
+
+
+def _sequence(c: Cursor) -> DefaultValue | None:
+    if c.accept("NEXT", "VALUE"):
+        c.expect("FOR")
+        name = c.table()
+    elif c.upper == "NEXTVAL" and c.ahead().upper == "(":
+        c.expect("NEXTVAL", "(")
+        name = c.table()
+        c.expect(")")
+    else:
+        return None
+    return DefaultValue("expr", f"nextval({quoted(name.db or c.db)}.{quoted(name.table)})")
+
+
+def _number(c: Cursor) -> DefaultValue:
+    sign = ""
+    while c.upper in ("-", "+"):
+        sign = {"-": "" if sign else "-", "+": sign}[c.advance().upper]
+    if c.token.kind != NUMBER:
+        c.fail("a number")
+    written = str(c.advance().value)
+    if "e" in written or "E" in written:
+        return DefaultValue("float", sign + written)
+    if "." in written:
+        whole, _, fraction = written.partition(".")
+        whole = whole.lstrip("0") or "0"
+        return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
+    digits = written.lstrip("0")
+    return DefaultValue("int", sign + digits if digits else "0")

@@ -1,0 +1,227 @@
+"""A reader over tokens: what the parser's functions have in common. Every refusal says where, what and what else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from schemas.ddl.parser.lexer import (
+    BITS,
+    END,
+    NUMBER,
+    QUOTED,
+    STRING,
+    WORD,
+    Mode,
+    Token,
+    described,
+    syntax_error,
+    tokens,
+)
+from schemas.ddl.parser.statements import Name
+from schemas.model.errors import DdlError
+
+MAX_DEPTH = 60
+
+# Words that can't be a bare name where a name is optional or a clause could begin (upstream `pkg/parser/parser.y`,
+# ReservedKeyword). A quoted name can be anything.
+RESERVED = frozenset("""
+    ADD ALL ALTER ANALYZE AND ARRAY AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASCADE CASE CHANGE CHAR CHARACTER CHECK
+    COLLATE COLUMN CONSTRAINT CONTINUE CONVERT CREATE CROSS CUME_DIST CURRENT_DATE CURRENT_ROLE CURRENT_TIME
+    CURRENT_TIMESTAMP CURRENT_USER CURSOR DATABASE DATABASES DAY_HOUR DAY_MICROSECOND DAY_MINUTE DAY_SECOND DECIMAL
+    DEFAULT DELAYED DELETE DENSE_RANK DESC DESCRIBE DISTINCT DISTINCTROW DIV DOUBLE DROP DUAL ELSE ELSEIF ENCLOSED
+    ESCAPED EXCEPT EXISTS EXIT EXPLAIN FALSE FETCH FIRST_VALUE FLOAT FLOAT4 FLOAT8 FOR FORCE FOREIGN FROM FULLTEXT
+    GENERATED GRANT GROUP GROUPS HAVING HIGH_PRIORITY HOUR_MICROSECOND HOUR_MINUTE HOUR_SECOND IF IGNORE ILIKE IN INDEX
+    INFILE INNER INOUT INSERT INT INT1 INT2 INT3 INT4 INT8 INTEGER INTERSECT INTERVAL INTO IS ITERATE JOIN KEY KEYS
+    KILL LAG LAST_VALUE LEAD LEADING LEAVE LEFT LIKE LIMIT LINEAR LINES LOAD LOCALTIME LOCALTIMESTAMP LOCK LONG
+    LONGBLOB LONGTEXT LOW_PRIORITY MATCH MAXVALUE MEDIUMBLOB MEDIUMINT MEDIUMTEXT MIDDLEINT MINUTE_MICROSECOND
+    MINUTE_SECOND MOD NATURAL NO_WRITE_TO_BINLOG NOT NTH_VALUE NTILE NULL NUMERIC OF ON OPTIMIZE OPTION OPTIONALLY OR
+    ORDER OUT OUTER OUTFILE OVER PARTITION PERCENT_RANK PRECISION PRIMARY PROCEDURE RANGE RANK READ REAL RECURSIVE
+    REFERENCES REGEXP RELEASE RENAME REPEAT REPLACE REQUIRE RESTRICT REVOKE RIGHT RLIKE ROW ROW_NUMBER ROWS
+    SECOND_MICROSECOND SELECT SET SHOW SMALLINT SPATIAL SQL SQLEXCEPTION SQLSTATE SQLWARNING SQL_BIG_RESULT
+    SQL_CALC_FOUND_ROWS SQL_SMALL_RESULT SSL STARTING STATS_EXTENDED STORED STRAIGHT_JOIN TABLE TABLESAMPLE TERMINATED
+    THEN TIDB_CURRENT_TSO TINYBLOB TINYINT TINYTEXT TO TRAILING TRIGGER TRUE UNION UNIQUE UNLOCK UNSIGNED UNTIL UPDATE
+    USAGE USE USING UTC_DATE UTC_TIME UTC_TIMESTAMP VALUES VARBINARY VARCHAR VARCHARACTER VARYING VIRTUAL WHEN WHERE
+    WHILE WINDOW WITH WRITE XOR YEAR_MONTH ZEROFILL
+""".split())  # fmt: skip
+
+
+class Cursor:
+    """Tokens of one statement, read once from left to right. `upper` is the current word or operator, "" otherwise."""
+
+    __slots__ = ("_depth", "all", "at", "db", "mode", "text", "token", "upper")
+
+    def __init__(self, text: str, mode: Mode, db: str = "") -> None:
+        self.text = text
+        self.mode = mode
+        self.db = db
+        self.all = tokens(text, mode)
+        self.at = 0
+        self.token: Token = self.all[0]
+        self.upper = self.token.upper
+        self._depth = 0
+
+    # ---- moving
+    def advance(self) -> Token:
+        """The current token, and on to the next."""
+        token = self.token
+        if token.kind != END:
+            self.at += 1
+            self.token = self.all[self.at]
+            self.upper = self.token.upper
+        return token
+
+    def back(self) -> None:
+        """To the token before."""
+        self.at -= 1
+        self.token = self.all[self.at]
+        self.upper = self.token.upper
+
+    def ahead(self, count: int = 1) -> Token:
+        return self.all[min(self.at + count, len(self.all) - 1)]
+
+    def accept(self, *words: str) -> bool:
+        """Reads these words if all of them come next."""
+        if self.upper != words[0]:
+            return False
+        for number, word in enumerate(words[1:], 1):
+            if self.ahead(number).upper != word:
+                return False
+        for _ in words:
+            self.advance()
+        return True
+
+    def accept_any(self, *words: str) -> str:
+        """Reads one of these words and returns it, "" if none comes next."""
+        if self.upper in words and self.upper:
+            return self.advance().upper
+        return ""
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if self.upper != word:
+                self.fail(word)
+            self.advance()
+
+    def skip_equals(self) -> None:
+        if self.upper == "=":
+            self.advance()
+
+    def fail(self, *expected: str) -> NoReturn:
+        """DdlError at the current token."""
+        raise self.error(expected)
+
+    def error(self, expected: tuple[str, ...]) -> DdlError:
+        wanted = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
+        found = described(self.token, self.text)
+        return syntax_error(self.text, self.token.start, f"{wanted} is expected, not {found}")
+
+    def end(self) -> None:
+        """The statement must end here; one semicolon may stand before the end."""
+        self.accept(";")
+        if self.token.kind != END:
+            self.fail("the end of the statement")
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level of nesting; DdlError beyond MAX_DEPTH."""
+        self._depth += 1
+        self.bounded(self._depth)
+        yield
+        self._depth -= 1
+
+    def bounded(self, depth: int) -> None:
+        """DdlError for what nests deeper than MAX_DEPTH by repetition."""
+        if depth > MAX_DEPTH:
+            raise syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
+
+    # ---- leaves
+    def is_name(self) -> bool:
+        kind = self.token.kind
+        return kind == QUOTED or (kind == WORD and self.upper not in RESERVED)
+
+    def name(self, what: str = "a name") -> str:
+        """A name, quoted or bare. After a dot reserved words are names too: the caller's `qualified` handles that."""
+        if not self.is_name():
+            self.fail(what)
+        value = self.advance().value
+        assert isinstance(value, str)
+        return value
+
+    def after_dot(self, what: str) -> str:
+        if self.token.kind not in (WORD, QUOTED):
+            self.fail(what)
+        value = self.advance().value
+        assert isinstance(value, str)
+        return value
+
+    def table(self) -> Name:
+        """db.table or table."""
+        first = self.name("a table's name")
+        if self.accept("."):
+            return Name(first, self.after_dot("a table's name"))
+        return Name("", first)
+
+    def column(self) -> str:
+        """A column; a table or database before it is read and left out."""
+        found = self.name("a column's name")
+        while self.accept("."):
+            found = self.after_dot("a column's name")
+        return found
+
+    def string(self, what: str = "a text in quotes") -> str:
+        """A text; an introducer such as _utf8mb4 may stand before it."""
+        if self.token.kind == WORD and str(self.token.value).startswith("_") and self.ahead().kind == STRING:
+            self.advance()
+        if self.token.kind == BITS:
+            return self._decoded()
+        if self.token.kind != STRING:
+            self.fail(what)
+        parts = []
+        while self.token.kind == STRING:  # texts side by side are one text
+            parts.append(str(self.advance().value))
+        return "".join(parts)
+
+    def _decoded(self) -> str:
+        """x'…' where a text is meant."""
+        raw = self.token.value
+        assert isinstance(raw, bytes)
+        try:
+            found = raw.decode()
+        except UnicodeDecodeError:
+            self.fail("a text in UTF-8")
+        self.advance()
+        return found
+
+    def integer(self, what: str = "a whole number") -> int:
+        value = self.token.value
+        if self.token.kind != NUMBER or not isinstance(value, str) or not value.isdecimal() or len(value) > 20:
+            self.fail(what)
+        self.advance()
+        return int(value)
+
+    def word_or_text(self, what: str) -> str:
+        """A name or a text: character sets, policies."""
+        if self.token.kind == STRING:
+            return self.string()
+        if self.token.kind not in (WORD, QUOTED):
+            self.fail(what)
+        return str(self.advance().value)
+
+    def parenthesised(self) -> None:
+        """Reads a group in parentheses whatever is in it: only for what has no meaning here."""
+        self.expect("(")
+        depth = 1
+        while depth:
+            if self.token.kind == END:
+                self.fail(")")
+            upper = self.advance().upper
+            if upper:
+                depth += (upper == "(") - (upper == ")")
+
+    def rest(self) -> None:
+        """Reads to the end of the statement: only for statements that change no table."""
+        while self.token.kind != END and not (self.upper == ";" and self.ahead().kind == END):
+            self.advance()
+        self.end()

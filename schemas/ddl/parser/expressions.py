@@ -1,0 +1,380 @@
+"""Expressions: read and written again as TiDB stores them (generated columns, default expressions).
+
+TiDB stores the text of its own printer: names in backquotes without their table, words in lower case, a character set
+before each text, one space around binary operators (upstream `pkg/parser/ast`, Restore; flags in
+`pkg/ddl/add_column.go`). Parentheses stay where they were, so no tree is needed: the reader writes as it goes.
+"""
+
+from __future__ import annotations
+
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
+from schemas.ddl.parser.literals import (
+    UNITS,
+    bits_literal,
+    cast_type,
+    number_literal,
+    odbc_literal,
+    quoted,
+    temporal_literal,
+    text_literal,
+    unit,
+)
+
+_LOGICAL = {"AND": "and", "&&": "and", "OR": "or", "XOR": "xor"}
+_COMPARISONS = {
+    "=": "=", "<=>": "<=>", ">=": ">=", ">": ">", "<=": "<=", "<": "<", "<>": "!=", "!=": "!=", ":=": ":=",
+}  # fmt: skip
+_ARITHMETIC = {
+    "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "MOD": "%", "DIV": "div", "|": "|", "&": "&", "^": "^",
+    "<<": "<<", ">>": ">>",
+}  # fmt: skip
+_LOOSE = frozenset(("|", "&", "<<", ">>"))
+_PREFIXES = {"-": "-", "+": "+", "~": "~", "!": "!"}
+_CONSTANTS = {"NULL": "null", "TRUE": "true", "FALSE": "false", "MAXVALUE": "maxvalue"}
+# Functions that may be written without parentheses, and what they are stored as.
+_BARE = {
+    "CURRENT_TIMESTAMP": "current_timestamp()", "CURRENT_DATE": "current_date()", "CURRENT_TIME": "current_time()",
+    "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
+    "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
+}  # fmt: skip
+_UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
+_FORMATS = frozenset(("DATE", "DATETIME", "TIME", "TIMESTAMP"))
+_STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
+_COMMA = (",",)
+_BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
+_RESERVED_FUNCTIONS = frozenset(
+    (
+        "IF",
+        "LEFT",
+        "RIGHT",
+        "REPLACE",
+        "REPEAT",
+        "MOD",
+        "CHAR",
+        "INSERT",
+        "INTERVAL",
+        "DATABASE",
+        "CURRENT_ROLE",
+        *_BARE,
+    )
+)
+
+
+def expression(c: Cursor, qualified: bool = False) -> str:
+    """Reads an expression, returns TiDB's text of it. qualified: names keep their database and table."""
+    with c.deeper():
+        out = _predicate(c, qualified)
+        while True:
+            if c.upper in _LOGICAL:
+                out += f" {_LOGICAL[c.advance().upper]} {_predicate(c, qualified)}"
+            elif c.upper == "||":
+                c.advance()
+                out += f" or {_predicate(c, qualified)}"
+            else:
+                return out
+
+
+def _predicate(c: Cursor, qualified: bool) -> str:
+    if not c.mode.high_not and c.accept("NOT"):
+        with c.deeper():
+            return "not " + _predicate(c, qualified)
+    out = _arithmetic(c, qualified)
+    while True:
+        if c.upper in _COMPARISONS:
+            out += f" {_COMPARISONS[c.advance().upper]} {_arithmetic(c, qualified)}"
+        elif c.accept("IS"):
+            negated = "not " if c.accept("NOT") else ""
+            word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or _no_value(c)
+            out += f" is {negated}{'null' if word == 'UNKNOWN' else word.lower()}"
+        else:
+            negated = (
+                "not " if c.upper == "NOT" and c.ahead().upper in ("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE") else ""
+            )
+            if negated:
+                c.advance()
+            if c.accept("MEMBER", "OF"):
+                c.expect("(")
+                out += f" member of ({_list(c, qualified, ', ')})"
+                continue
+            word = c.accept_any("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE", "ILIKE")
+            if not word:
+                return out
+            out += f" {negated}{_tested(c, word, qualified)}"
+
+
+def _no_value(c: Cursor) -> str:
+    c.fail("NULL", "TRUE", "FALSE")
+
+
+def _tested(c: Cursor, word: str, qualified: bool) -> str:
+    if word == "IN":
+        c.expect("(")
+        return f"in ({_list(c, qualified, ',')})"
+    first = _arithmetic(c, qualified)
+    if word == "BETWEEN":
+        c.expect("AND")
+        return f"between {first} and {_arithmetic(c, qualified)}"
+    if word in ("LIKE", "ILIKE") and c.accept("ESCAPE"):
+        return f"{word.lower()} {first} escape '{c.string()}'"
+    return f"{'regexp' if word == 'RLIKE' else word.lower()} {first}"
+
+
+def _arithmetic(c: Cursor, qualified: bool) -> str:
+    if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
+        added = _interval(c, qualified)
+        c.expect("+")
+        with c.deeper():
+            return f"date_add({_arithmetic(c, qualified)}, {added})"
+    # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
+    parts, start, wrapped = [_operand(c, qualified)], 0, 0
+    while c.upper in _ARITHMETIC:
+        op = _ARITHMETIC[c.advance().upper]
+        if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
+            wrapped += 1
+            c.bounded(wrapped)
+            function = "date_add" if op == "+" else "date_sub"
+            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c, qualified)})"]
+            continue
+        parts.append(f" {op} ")
+        if op in _LOOSE:
+            start = len(parts)
+        parts.append(_operand(c, qualified))
+    return "".join(parts)
+
+
+def _interval(c: Cursor, qualified: bool) -> str:
+    c.expect("INTERVAL")
+    return f"interval {expression(c, qualified)} {unit(c)}"
+
+
+def _is_call(c: Cursor) -> bool:
+    """Whether INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
+    if c.ahead().upper != "(":
+        return False
+    at, depth = c.at + 1, 0
+    while at < len(c.all):
+        upper = c.all[at].upper
+        depth += (upper == "(") - (upper == ")")
+        if not depth:
+            return c.all[min(at + 1, len(c.all) - 1)].upper not in UNITS
+        at += 1
+    return False
+
+
+def _operand(c: Cursor, qualified: bool) -> str:
+    out, joined = _unary(c, qualified), 0
+    while c.upper == "||" and c.mode.pipes_as_concat:
+        c.advance()
+        joined += 1
+        c.bounded(joined)
+        out = f"concat({out}, {_unary(c, qualified)})"
+    return out
+
+
+def _unary(c: Cursor, qualified: bool) -> str:
+    if c.upper in _PREFIXES or (c.upper == "NOT" and c.mode.high_not):
+        with c.deeper():
+            return _PREFIXES.get(c.advance().upper, "!") + _unary(c, qualified)
+    out = atom(c, qualified)
+    if c.upper in ("->", "->>") and out.startswith("`"):
+        whole = c.advance().upper == "->"
+        out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
+        out = out if whole else f"json_unquote({out})"
+    while c.accept("COLLATE"):
+        out += f" collate {c.word_or_text('a collation').lower()}"
+    return out
+
+
+def atom(c: Cursor, qualified: bool) -> str:
+    """A literal, a name, a function or what stands in parentheses."""
+    token = c.token
+    if token.kind == STRING:
+        return text_literal(c.string())
+    if token.kind == NUMBER:
+        return number_literal(c)
+    if token.kind == BITS:
+        raw = c.advance()
+        return bits_literal(c.text[raw.start : raw.end])
+    if token.kind == WORD:
+        return _word(c, qualified)
+    if token.kind == QUOTED:
+        return _reference(c, qualified)
+    if c.accept("("):
+        return _parenthesised(c, qualified)
+    if c.accept("{"):
+        return odbc_literal(c)
+    c.fail("an expression")
+
+
+def _parenthesised(c: Cursor, qualified: bool) -> str:
+    """(a) stays so; (a, b) is a row."""
+    out = expression(c, qualified)
+    if c.accept(","):
+        return f"row({out},{_list(c, qualified, ',')})"
+    c.expect(")")
+    return f"({out})"
+
+
+def _word(c: Cursor, qualified: bool) -> str:
+    upper, next_ = c.upper, c.ahead()
+    if upper in _CONSTANTS:
+        c.advance()
+        return _CONSTANTS[upper]
+    if upper.startswith("_") and next_.kind in (STRING, BITS):
+        charset = str(c.advance().value)[1:].lower()
+        if c.token.kind == BITS:
+            return atom(c, qualified) if charset == "binary" else f"_{charset} {atom(c, qualified)}"
+        return text_literal(c.string(), charset)
+    if upper == "ROW" and next_.upper == "(":
+        c.expect("ROW", "(")
+        return f"row({_list(c, qualified, ',')})"
+    if upper in _SPECIAL:
+        return _SPECIAL[upper](c, qualified)
+    if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
+        c.advance()
+        return temporal_literal(upper, c.string())
+    if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
+        return _call(c, qualified)
+    if upper in _BARE:
+        c.advance()
+        return _BARE[upper]
+    return _reference(c, qualified)
+
+
+def _reference(c: Cursor, qualified: bool) -> str:
+    parts = [c.name("an expression")]
+    while c.accept("."):
+        parts.append(c.after_dot("a name"))
+    return ".".join(map(quoted, parts if qualified else parts[-1:]))
+
+
+def _call(c: Cursor, qualified: bool) -> str:
+    upper, name = c.upper, str(c.advance().value).lower()
+    c.expect("(")
+    if upper in _UNIT_FIRST:
+        each = unit(c)
+        c.expect(",")
+        return f"{name}({each}, {_list(c, qualified, ', ')})"
+    if upper == "GET_FORMAT" and c.upper in _FORMATS:
+        kind = c.advance().upper.lower()
+        c.expect(",")
+        return f"{name}({kind}, {_list(c, qualified, ', ')})"
+    name = _STORED_NAMES.get(name, name)
+    if c.accept(")"):
+        return f"{name}()"
+    out = [_argument(c, qualified)]
+    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
+        out.append(_argument(c, qualified))
+    if upper == "CHAR":
+        out.append(f"'{c.word_or_text('a character set').lower()}'" if c.accept("USING") else "null")
+    c.expect(")")
+    if upper == "MOD" and len(out) == 2:
+        return " % ".join(out)
+    if upper in ("ADDDATE", "SUBDATE") and len(out) == 2 and not out[1].startswith("interval "):
+        out[1] = f"interval {out[1]} day"
+    return f"{name}({', '.join(out)})"
+
+
+def _list(c: Cursor, qualified: bool, between: str) -> str:
+    """Expressions up to the closing parenthesis, which is read."""
+    out = [_argument(c, qualified)]
+    while c.accept(","):
+        out.append(_argument(c, qualified))
+    c.expect(")")
+    return between.join(out)
+
+
+def _argument(c: Cursor, qualified: bool) -> str:
+    if c.upper == "INTERVAL" and not _is_call(c):
+        added = _interval(c, qualified)
+        if c.accept("+"):
+            return f"date_add({_arithmetic(c, qualified)}, {added})"
+        return added
+    distinct = "distinct " if c.accept("DISTINCT") else ""
+    return distinct + expression(c, qualified)
+
+
+def _case(c: Cursor, qualified: bool) -> str:
+    c.expect("CASE")
+    out = "case" if c.upper == "WHEN" else f"case {expression(c, qualified)}"
+    while c.accept("WHEN"):
+        condition = expression(c, qualified)
+        c.expect("THEN")
+        out += f" when {condition} then {expression(c, qualified)}"
+    if c.accept("ELSE"):
+        out += f" else {expression(c, qualified)}"
+    c.expect("END")
+    return out + " end"
+
+
+def _cast(c: Cursor, qualified: bool) -> str:
+    c.expect("CAST", "(")
+    inner = expression(c, qualified)
+    c.expect("AS")
+    type_ = cast_type(c)
+    array = " array" if c.accept("ARRAY") else ""
+    c.expect(")")
+    return f"cast({inner} as {type_}{array})"
+
+
+def _convert(c: Cursor, qualified: bool) -> str:
+    c.expect("CONVERT", "(")
+    inner = expression(c, qualified)
+    if c.accept("USING"):
+        charset = c.word_or_text("a character set").lower()
+        c.expect(")")
+        return f"convert({inner} using '{charset}')"
+    c.expect(",")
+    type_ = cast_type(c)
+    c.expect(")")
+    return f"convert({inner}, {type_})"
+
+
+def _extract(c: Cursor, qualified: bool) -> str:
+    if c.ahead().upper != "(":
+        return _reference(c, qualified)
+    c.expect("EXTRACT", "(")
+    each = unit(c)
+    c.expect("FROM")
+    inner = expression(c, qualified)
+    c.expect(")")
+    return f"extract({each} from {inner})"
+
+
+def _trim(c: Cursor, qualified: bool) -> str:
+    if c.ahead().upper != "(":
+        return _reference(c, qualified)
+    c.expect("TRIM", "(")
+    side = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
+    removed = "" if side and c.upper == "FROM" else expression(c, qualified)
+    if not c.accept("FROM"):
+        c.expect(")")
+        return f"trim({removed})"
+    inner = expression(c, qualified)
+    c.expect(")")
+    if side and not removed:
+        removed = text_literal(" ")
+    return "trim(" + " ".join(filter(None, (side, removed, "from", inner))) + ")"
+
+
+def _position(c: Cursor, qualified: bool) -> str:
+    if c.ahead().upper != "(":
+        return _reference(c, qualified)
+    c.expect("POSITION", "(")
+    first = _arithmetic(c, qualified)
+    c.expect("IN")
+    second = _arithmetic(c, qualified)
+    c.expect(")")
+    return f"position({first} in {second})"
+
+
+def _binary(c: Cursor, qualified: bool) -> str:
+    c.expect("BINARY")
+    return f"binary {_unary(c, qualified)}"
+
+
+_SPECIAL = {
+    "CASE": _case, "CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "BINARY": _binary,
+    "POSITION": _position,
+}  # fmt: skip

@@ -1,0 +1,229 @@
+"""SQL text → tokens, in the three ways that TiDB's DDL is written (reference ddl.md; upstream `pkg/parser/lexer.go`).
+
+wire   as TiCDC restores statements: a backslash is an ordinary character, a quote is written twice.
+typed  as a person typed it, under a sql_mode.
+show   as SHOW CREATE TABLE prints it: backslashes escape in defaults and comments, but not within a column's
+       parentheses (elements of ENUM and SET, expressions).
+
+Executable comments (`/*!40101 … */`, `/*T! … */`, `/*T![feature] … */`) are read as what is in them; all others are
+skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.model.errors import DdlError
+
+MAX_LENGTH = 4 << 20
+MAX_TOKENS = 250_000  # tables at the limits of TiDB (4,096 columns, 8,192 partitions) stay below
+
+WORD, QUOTED, STRING, NUMBER, BITS, OP, END = range(7)
+_KIND_NAMES = ("", "name", "text", "number", "bits", "", "the end of the statement")
+
+
+# Modes that stand for several (upstream `pkg/parser/mysql/const.go`, CombinationSQLMode).
+_ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"))
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A lexical mode. Only `typed` depends on the session's sql_mode."""
+
+    backslashes: bool
+    ansi_quotes: bool = False
+    literal_inside: bool = False
+    real_as_float: bool = False
+    pipes_as_concat: bool = False
+    high_not: bool = False
+
+    @classmethod
+    def typed(cls, sql_mode: str = "") -> Mode:
+        """Of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
+        words = {word.strip().upper() for word in sql_mode.split(",")}
+        ansi = bool(words & _ANSI_MODES)
+        return cls(
+            backslashes="NO_BACKSLASH_ESCAPES" not in words,
+            ansi_quotes=ansi or "ANSI_QUOTES" in words,
+            real_as_float=bool(words & {"ANSI", "REAL_AS_FLOAT"}),
+            pipes_as_concat=ansi or "PIPES_AS_CONCAT" in words,
+            high_not=bool(words & {"HIGH_NOT_PRECEDENCE", "MYSQL323", "MYSQL40"}),
+        )
+
+
+WIRE = Mode(backslashes=False)
+TYPED = Mode.typed()
+SHOW = Mode(backslashes=True, literal_inside=True)
+# A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
+_MODES = {"debezium-mysql": TYPED}
+
+
+def mode_of(format_name: str) -> Mode:
+    """The lexical mode in which a wire format (a name of FORMATS) carries DDL."""
+    return _MODES.get(format_name, WIRE)
+
+
+class Token(NamedTuple):
+    """kind; upper: the word or operator in upper case, "" for others; value: text, digits or bytes; where it is."""
+
+    kind: int
+    upper: str
+    value: str | bytes
+    start: int
+    end: int
+
+
+_SPACE = r"[ \t\n\r\f\v\x00]+"
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>{_SPACE})
+    | (?P<exec>/\*(?:!\d*|T!(?:\[[a-z_,]*\])?))
+    | (?P<close>\*/)
+    | (?P<comment>/\*.*?\*/ | --(?=[\s\x00]|\Z)[^\n]* | \#[^\n]*)
+    | (?P<open>/\*)
+    | (?P<bits>[xX]'(?P<xhex>[0-9a-fA-F]*)' | 0x(?P<hex>[0-9a-fA-F]+)(?![\w$])
+        | [bB]'(?P<xbin>[01]*)' | 0b(?P<bin>[01]+)(?![\w$]))
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
+    | (?P<word>[\w$]+)
+    | (?P<quoted>`(?:[^`]|``)*`)
+    | (?P<quote>['"])
+    | (?P<op><=>|->>|->|<=|>=|<>|!=|:=|\|\||&&|<<|>>|[-+*/%=<>!~^&|(),.;:@?{{}}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NATIONAL = re.compile(r"[nN](?=')")
+_PLAIN = {quote: re.compile(rf"(?:[^{quote}]|{quote}{quote})*+{quote}") for quote in "'\""}
+_ESCAPED = {quote: re.compile(rf"(?:[^{quote}\\]|{quote}{quote}|\\.)*+{quote}", re.DOTALL) for quote in "'\""}
+_ESCAPE = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.DOTALL) for quote in "'\""}
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def position(text: str, at: int) -> tuple[int, int]:
+    """Line and column of an offset, both from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def syntax_error(text: str, at: int, details: str) -> DdlError:
+    line, column = position(text, at)
+    return DdlError("DDL_SYNTAX", line=line, column=column, details=details)
+
+
+def described(token: Token, text: str) -> str:
+    """How an error names a token."""
+    if token.kind == END:
+        return _KIND_NAMES[END]
+    found = text[token.start : token.end]
+    return repr(found if len(found) <= 40 else found[:40] + "…")
+
+
+def tokens(text: str, mode: Mode) -> list[Token]:
+    """All tokens, with END as the last. DdlError DDL_SYNTAX for what is no SQL, DDL_TOO_LONG beyond MAX_LENGTH."""
+    if len(text) > MAX_LENGTH:
+        raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
+    return _Lexer(text, mode).run()
+
+
+class _Lexer:
+    def __init__(self, text: str, mode: Mode) -> None:
+        self.text = text
+        self.mode = mode
+        self.out: list[Token] = []
+        self.executable = 0
+        self.depth = 0
+
+    def run(self) -> list[Token]:
+        text, out, match, at, end = self.text, self.out, _TOKEN.match, 0, len(self.text)
+        while at < end:
+            found = match(text, at)
+            if found is None:
+                raise syntax_error(text, at, f"{text[at]!r} can't be here")
+            group = found.lastgroup
+            if group == "word":
+                at = self._word(found, at)
+            elif group == "space" or group == "comment":
+                at = found.end()
+            elif group == "op":
+                at = self._operator(found[0], at)
+            elif group == "quoted":
+                out.append(Token(QUOTED, "", found[0][1:-1].replace("``", "`"), at, found.end()))
+                at = found.end()
+            elif group == "number":
+                at = self._number(found, at)
+            else:
+                at = self._rare(found, at)
+            if len(out) > MAX_TOKENS:
+                raise syntax_error(text, at, f"the statement has more than {MAX_TOKENS} words and signs")
+        if self.executable:
+            raise syntax_error(text, end, "an executable comment is not closed: */ is missing")
+        out.append(Token(END, "", "", end, end))
+        return out
+
+    def _word(self, found: re.Match[str], at: int) -> int:
+        word = found[0]
+        if word in ("n", "N") and _NATIONAL.match(self.text, at):
+            self.out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
+            return self._string(at + 1)
+        self.out.append(Token(WORD, word.upper(), word, at, found.end()))
+        return found.end()
+
+    def _operator(self, op: str, at: int) -> int:
+        if op == "(":
+            self.depth += 1
+        elif op == ")":
+            self.depth -= 1
+        self.out.append(Token(OP, op, op, at, at + len(op)))
+        return at + len(op)
+
+    def _number(self, found: re.Match[str], at: int) -> int:
+        if found[0][0] == "." and self.out and self.out[-1].kind in (WORD, QUOTED) and self.out[-1].end == at:
+            return self._operator(".", at)  # `db`.1st: a name, no number
+        if self.out and self.out[-1].upper == "." and found[0].isdigit() and self.out[-1].end == at:
+            self.out.append(Token(WORD, found[0], found[0], at, found.end()))
+        else:
+            self.out.append(Token(NUMBER, "", found[0], at, found.end()))
+        return found.end()
+
+    def _rare(self, found: re.Match[str], at: int) -> int:
+        text = self.text
+        match found.lastgroup:
+            case "exec":
+                self.executable += 1
+            case "close" if self.executable:
+                self.executable -= 1
+            case "close":
+                raise syntax_error(text, at, "*/ closes no comment")
+            case "open":
+                raise syntax_error(text, at, "a comment is not closed: */ is missing")
+            case "quote":
+                return self._string(at)
+            case _:
+                self.out.append(Token(BITS, "", _bits(found), at, found.end()))
+        return found.end()
+
+    def _string(self, at: int) -> int:
+        quote = self.text[at]
+        escaped = self.mode.backslashes and not (self.mode.literal_inside and self.depth > 1)
+        found = (_ESCAPED if escaped else _PLAIN)[quote].match(self.text, at + 1)
+        if found is None:
+            raise syntax_error(self.text, at, f"a text is not closed: {quote} is missing")
+        body = found[0][:-1]
+        if escaped and "\\" in body:
+            body = _ESCAPE[quote].sub(lambda m: _ESCAPES.get(m[1], m[1]) if m[1] else quote, body)
+        else:
+            body = body.replace(quote * 2, quote)
+        if quote == '"' and self.mode.ansi_quotes:
+            self.out.append(Token(QUOTED, "", body, at, found.end()))
+        else:
+            self.out.append(Token(STRING, "", body, at, found.end()))
+        return found.end()
+
+
+def _bits(found: re.Match[str]) -> bytes:
+    """x'…', 0x…, b'…' or 0b… as bytes, in as many as the digits need."""
+    digits = found["xhex"] if found["xhex"] is not None else found["hex"]
+    if digits is not None:
+        return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
+    digits = found["xbin"] if found["xbin"] is not None else found["bin"]
+    return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")

@@ -1,0 +1,357 @@
+"""DDL text → a statement. Recursive descent over schemas.ddl.parser.cursor; one function a kind of statement.
+
+What TiDB's grammar allows and TiCDC can send is read in full; an unknown clause is an error with line, column and what
+was expected. Sources: upstream `pkg/parser/parser.y`; reference ddl.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from schemas.ddl.parser import alter_clauses, partitions
+from schemas.ddl.parser.column_definitions import charset_words
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, Mode
+from schemas.ddl.parser.statements import (
+    AddIndex,
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropDatabase,
+    DropIndex,
+    DropTables,
+    FlashbackDatabase,
+    IndexDef,
+    Name,
+    NoColumnEffect,
+    NoRowEffect,
+    RecoverTable,
+    RenameTables,
+    Statement,
+    TruncateTable,
+)
+from schemas.ddl.parser.table_elements import elements, index_options, table_options
+from schemas.ddl.parser.table_elements import parts as index_parts
+from schemas.model.errors import DdlError
+
+Temporary = Literal["", "local", "global"]
+
+
+def parse(text: str, mode: Mode = TYPED, db: str = "") -> Statement:
+    """One DDL statement. db: the current database, for names in stored expressions.
+
+    DdlError DDL_SYNTAX (line, column, what is expected) or DDL_TOO_LONG.
+    """
+    c = Cursor(text, mode, db)
+    found = _STATEMENTS.get(c.upper)
+    if found is None:
+        c.fail("a DDL statement")
+    try:
+        statement = found(c)
+        c.end()
+    except RecursionError:
+        raise DdlError("DDL_SYNTAX", line=1, column=1, details="nested too deep") from None
+    return statement
+
+
+# ---- CREATE
+def _create(c: Cursor) -> Statement:
+    c.expect("CREATE")
+    if c.upper in ("DATABASE", "SCHEMA"):
+        return _create_database(c)
+    temporary = _temporary(c)
+    if c.upper == "TABLE":
+        return _create_table(c, temporary)
+    if _starts_index(c):
+        return _create_index(c)
+    replace = c.accept("OR", "REPLACE")
+    if c.upper in ("ALGORITHM", "DEFINER", "SQL", "VIEW"):
+        return _create_view(c, replace)
+    if c.accept("SEQUENCE"):
+        lenient = c.accept("IF", "NOT", "EXISTS")
+        made = CreateRelation("sequence", c.table(), if_not_exists=lenient)
+        c.rest()
+        return made
+    return _without_rows(c, "CREATE")
+
+
+def _temporary(c: Cursor) -> Temporary:
+    if c.accept("GLOBAL", "TEMPORARY"):
+        return "global"
+    return "local" if c.accept("TEMPORARY") else ""
+
+
+def _starts_index(c: Cursor) -> bool:
+    if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+        return c.ahead().upper in ("INDEX", "KEY")
+    return c.upper in ("INDEX", "KEY")
+
+
+def _create_database(c: Cursor) -> Statement:
+    c.advance()
+    lenient = c.accept("IF", "NOT", "EXISTS")
+    name = c.name("a database's name")
+    return CreateDatabase(name, lenient, *_database_options(c))
+
+
+def _database_options(c: Cursor) -> tuple[str, str]:
+    """Character set and collation, "" where not written."""
+    charset = collate = ""
+    while True:
+        c.accept("DEFAULT")
+        if charset_words(c):
+            c.skip_equals()
+            charset = c.word_or_text("a character set").lower()
+        elif c.accept("COLLATE"):
+            c.skip_equals()
+            collate = c.word_or_text("a collation").lower()
+        elif c.accept("ENCRYPTION") or c.accept("PLACEMENT", "POLICY"):
+            if not c.accept("SET", "DEFAULT"):
+                c.skip_equals()
+                c.word_or_text("a value")
+        elif c.accept("SET"):
+            alter_clauses.tiflash_replica(c)
+        else:
+            return charset, collate
+
+
+def _create_table(c: Cursor, temporary: Temporary) -> Statement:
+    c.expect("TABLE")
+    lenient = c.accept("IF", "NOT", "EXISTS")
+    table = c.table()
+    like = _like(c)
+    if like is not None:
+        _on_commit(c)
+        return CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
+    columns, indexes = elements(c) if c.upper == "(" else ((), ())
+    options = table_options(c)
+    partitions.partition_by(c)
+    while c.accept("SPLIT"):
+        partitions.split_rule(c)
+    if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
+        c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
+    _on_commit(c)
+    return CreateTable(table, columns, indexes, options, None, lenient, temporary)
+
+
+def _like(c: Cursor) -> Name | None:
+    if c.accept("LIKE"):
+        return c.table()
+    if c.upper == "(" and c.ahead().upper == "LIKE":
+        c.expect("(", "LIKE")
+        found = c.table()
+        c.expect(")")
+        return found
+    return None
+
+
+def _on_commit(c: Cursor) -> None:
+    if c.accept("ON", "COMMIT"):
+        if not c.accept_any("DELETE", "PRESERVE"):
+            c.fail("DELETE ROWS", "PRESERVE ROWS")
+        c.expect("ROWS")
+
+
+def _create_index(c: Cursor) -> Statement:
+    kind: Literal["unique", "index"] = "unique" if c.advance().upper == "UNIQUE" else "index"
+    c.accept_any("INDEX", "KEY")
+    lenient = c.accept("IF", "NOT", "EXISTS")
+    name = c.name("an index's name")
+    if c.accept_any("USING", "TYPE"):
+        c.name("BTREE or HASH")
+    c.expect("ON")
+    table = c.table()
+    parts = index_parts(c)
+    index_options(c)
+    algorithm_and_lock(c)
+    return AlterTable(table, (AddIndex(IndexDef(kind, name, parts), lenient),))
+
+
+def algorithm_and_lock(c: Cursor) -> None:
+    """ALGORITHM = … and LOCK = …, if they come."""
+    while c.accept_any("ALGORITHM", "LOCK"):
+        c.skip_equals()
+        c.word_or_text("a value")
+
+
+def _create_view(c: Cursor, replace: bool) -> Statement:
+    while c.upper != "VIEW":  # ALGORITHM = …, DEFINER = …, SQL SECURITY …
+        if c.token.kind > 5 or not (c.upper or c.token.value):
+            c.fail("VIEW")
+        c.advance()
+    c.expect("VIEW")
+    made = CreateRelation("view", c.table(), replace)
+    if c.upper == "(":
+        c.parenthesised()
+    c.expect("AS")
+    c.rest()
+    return made
+
+
+# ---- DROP, TRUNCATE, RENAME
+def _drop(c: Cursor) -> Statement:
+    c.expect("DROP")
+    if c.upper in ("DATABASE", "SCHEMA"):
+        c.advance()
+        lenient = c.accept("IF", "EXISTS")
+        return DropDatabase(c.name("a database's name"), lenient)
+    if _starts_index(c) or (c.upper == "HYPO" and c.ahead().upper == "INDEX"):
+        return _drop_index(c)
+    temporary = _temporary(c)
+    kind = _DROPPED.get(c.upper)
+    if kind is None or (temporary and kind != "table"):
+        return _without_rows(c, "DROP")
+    c.advance()
+    lenient = c.accept("IF", "EXISTS")
+    tables = _tables(c)
+    c.accept_any("RESTRICT", "CASCADE")
+    return DropTables(kind, tables, lenient, temporary)
+
+
+_DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
+    "TABLE": "table", "TABLES": "table", "VIEW": "view", "SEQUENCE": "sequence",
+}  # fmt: skip
+
+
+def _tables(c: Cursor) -> tuple[Name, ...]:
+    found = [c.table()]
+    while c.accept(","):
+        found.append(c.table())
+    return tuple(found)
+
+
+def _drop_index(c: Cursor) -> Statement:
+    c.accept("HYPO")
+    c.expect("INDEX")
+    lenient = c.accept("IF", "EXISTS")
+    name = "PRIMARY" if c.accept("PRIMARY") else c.name("an index's name")
+    c.expect("ON")
+    table = c.table()
+    algorithm_and_lock(c)
+    return AlterTable(table, (DropIndex(name, lenient),))
+
+
+def _truncate(c: Cursor) -> Statement:
+    c.expect("TRUNCATE")
+    c.accept("TABLE")
+    return TruncateTable(c.table())
+
+
+def _rename(c: Cursor) -> Statement:
+    c.expect("RENAME")
+    if not c.accept_any("TABLE", "TABLES"):
+        return _without_rows(c, "RENAME")
+    pairs = []
+    while True:
+        old = c.table()
+        c.expect("TO")
+        pairs.append((old, c.table()))
+        if not c.accept(","):
+            return RenameTables(tuple(pairs))
+
+
+# ---- ALTER
+def _alter(c: Cursor) -> Statement:
+    c.expect("ALTER")
+    c.accept("IGNORE")
+    if c.upper in ("DATABASE", "SCHEMA"):
+        c.advance()
+        words = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "PLACEMENT", "SET")
+        name = c.name("a database's name") if c.is_name() and c.upper not in words else ""
+        return AlterDatabase(name, *_database_options(c))
+    if not c.accept("TABLE"):
+        return _without_rows(c, "ALTER")
+    table = c.table()
+    if c.upper in ("ANALYZE", "COMPACT"):
+        c.rest()
+        return AlterTable(table, (NoColumnEffect("ANALYZE"),))
+    return AlterTable(table, alter_clauses.clauses(c))
+
+
+# ---- RECOVER and FLASHBACK
+def _recover(c: Cursor) -> Statement:
+    c.expect("RECOVER", "TABLE")
+    if c.accept("BY"):
+        c.expect("JOB")
+        c.integer("a job's number")
+        return RecoverTable(None)
+    table = c.table()
+    if c.token.kind == NUMBER:
+        c.integer()
+    return RecoverTable(table)
+
+
+def _flashback(c: Cursor) -> Statement:
+    c.expect("FLASHBACK")
+    if c.accept("CLUSTER"):
+        return _to_time(c)
+    if c.accept_any("DATABASE", "SCHEMA"):
+        name = c.name("a database's name")
+        if _comes_time(c):
+            return _to_time(c)
+        return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
+    c.expect("TABLE")
+    tables = _tables(c)
+    if _comes_time(c):
+        return _to_time(c)
+    if len(tables) > 1:
+        c.fail("TO TIMESTAMP", "TO TSO")
+    return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
+
+
+def _comes_time(c: Cursor) -> bool:
+    """Whether TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
+    return c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER)
+
+
+def _to_time(c: Cursor) -> Statement:
+    c.expect("TO")
+    if c.accept("TIMESTAMP"):
+        c.string("a time in quotes")
+    else:
+        c.expect("TSO")
+        c.integer()
+    return NoRowEffect("FLASHBACK TO TIMESTAMP")
+
+
+# ---- the rest
+def _without_rows(c: Cursor, verb: str) -> Statement:
+    """Statements about other things than tables: read to their end, because nothing in them changes a table."""
+    c.accept("OR", "REPLACE")
+    for words in _OTHER_OBJECTS:
+        if c.accept(*words):
+            c.rest()
+            return NoRowEffect(f"{verb} {' '.join(words)}")
+    c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
+
+
+_OTHER_OBJECTS = tuple(
+    tuple(words.split())
+    for words in (
+        "PLACEMENT POLICY", "RESOURCE GROUP", "SEQUENCE", "USER", "ROLE", "STATISTICS", "GLOBAL BINDING",
+        "SESSION BINDING", "BINDING", "INSTANCE", "RANGE", "STATS", "PREPARE", "PROCEDURE", "MASKING POLICY",
+    )
+)  # fmt: skip
+
+
+def _lock(c: Cursor) -> Statement:
+    what = c.advance().upper
+    if not c.accept_any("TABLE", "TABLES"):
+        c.fail("TABLES")
+    c.rest()
+    return NoRowEffect(f"{what} TABLES")
+
+
+def _admin(c: Cursor) -> Statement:
+    what = c.advance().upper
+    c.rest()
+    return NoRowEffect(what)
+
+
+_STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
+    "CREATE": _create, "DROP": _drop, "TRUNCATE": _truncate, "RENAME": _rename, "ALTER": _alter, "RECOVER": _recover,
+    "FLASHBACK": _flashback, "LOCK": _lock, "UNLOCK": _lock, "ADMIN": _admin,
+}  # fmt: skip

@@ -1,0 +1,287 @@
+"""What a DDL statement says: the parser's result and apply()'s input. Nothing here knows SQL text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+class Name(NamedTuple):
+    """A table as a statement names it; db is "" where the statement leaves it to the current database."""
+
+    db: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type as written. name: of schemas.model.types, before character sets and lengths decide (`text` may be
+    `mediumtext`).
+
+    length, scale: the numbers in parentheses, None where not written. binary: the BINARY attribute (a *_bin collation).
+    """
+
+    name: str
+    length: int | None = None
+    scale: int | None = None
+    elements: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+    charset: str = ""
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultValue:
+    """A default value as written. kind: null, text, int, decimal, float, bits, now, date or expr.
+
+    text: digits, the text, or the expression as TiDB stores it; bits: the bytes of x'…' and b'…'.
+    """
+
+    kind: Literal["null", "text", "int", "decimal", "float", "bits", "now", "date", "expr"]
+    text: str = ""
+    bits: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef:
+    """A column definition. nullable: None where neither NULL nor NOT NULL is written."""
+
+    name: str
+    type: DataType
+    nullable: bool | None = None
+    default: DefaultValue | None = None
+    auto_increment: bool = False
+    primary_key: bool = False
+    unique_key: bool = False
+    comment: str = ""
+    collate: str = ""
+    generated: str | None = None
+    stored: bool = False
+    on_update: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDef:
+    """An index. kind "foreign" and "check" exist for their names only. parts: column names, "" for an expression."""
+
+    kind: Literal["primary", "unique", "index", "foreign", "check"]
+    name: str
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The options of a table that rows can feel; None where not written."""
+
+    charset: str | None = None
+    collate: str | None = None
+    comment: str | None = None
+
+
+# ---- clauses of ALTER TABLE
+@dataclass(frozen=True, slots=True)
+class Position:
+    """FIRST (after is "") or AFTER a column."""
+
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns:
+    columns: tuple[ColumnDef, ...]
+    position: Position | None = None
+    if_not_exists: bool = False
+    indexes: tuple[IndexDef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """MODIFY COLUMN, or CHANGE COLUMN of a column of another name."""
+
+    old: str
+    column: ColumnDef
+    position: Position | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT (default is None)."""
+
+    column: str
+    default: DefaultValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddIndex:
+    index: IndexDef
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    """name "PRIMARY" drops the primary key."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameIndex:
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTo:
+    new: Name
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    options: TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertTo:
+    """CONVERT TO CHARACTER SET: of the table and of all its character columns. charset "" is DEFAULT."""
+
+    charset: str
+    collate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePartition:
+    """Two tables change rows; neither changes its columns."""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class NoColumnEffect:
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words."""
+
+    what: str
+
+
+Clause = (
+    AddColumns | ChangeColumn | RenameColumn | DropColumn | SetDefault | AddIndex | DropIndex | RenameIndex | RenameTo
+    | SetOptions | ConvertTo | ExchangePartition | NoColumnEffect
+)  # fmt: skip
+
+
+# ---- statements
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    name: str
+    if_not_exists: bool = False
+    charset: str = ""
+    collate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """name "" is the current database."""
+
+    name: str
+    charset: str = ""
+    collate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlashbackDatabase:
+    name: str
+    new: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global"."""
+
+    table: Name
+    columns: tuple[ColumnDef, ...] = ()
+    indexes: tuple[IndexDef, ...] = ()
+    options: TableOptions = field(default_factory=TableOptions)
+    like: Name | None = None
+    if_not_exists: bool = False
+    temporary: Literal["", "local", "global"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRelation:
+    """A view or a sequence: a name that holds no rows."""
+
+    kind: Literal["view", "sequence"]
+    table: Name
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    """DROP TABLE, DROP VIEW, DROP SEQUENCE."""
+
+    kind: Literal["table", "view", "sequence"]
+    tables: tuple[Name, ...]
+    if_exists: bool = False
+    temporary: Literal["", "local", "global"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTables:
+    """In order: a later pair sees what an earlier one did."""
+
+    pairs: tuple[tuple[Name, Name], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Also CREATE INDEX and DROP INDEX."""
+
+    table: Name
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverTable:
+    """RECOVER TABLE and FLASHBACK TABLE … [TO new]. table is None when a job number names it."""
+
+    table: Name | None
+    new: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRowEffect:
+    """A statement that changes no table. what: its first words."""
+
+    what: str
+
+
+Statement = (
+    CreateDatabase | AlterDatabase | DropDatabase | FlashbackDatabase | CreateTable | CreateRelation | DropTables
+    | RenameTables | TruncateTable | AlterTable | RecoverTable | NoRowEffect
+)  # fmt: skip

@@ -1,0 +1,237 @@
+"""CREATE TABLE: columns, indexes, options and partitions (upstream `pkg/parser/parser.y`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from schemas.ddl.parser.column_definitions import charset_words, column_definition, enforced, references
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
+from schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
+
+_INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())
+
+
+def starts_index(c: Cursor) -> bool:
+    """Whether an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
+    if c.upper in ("VECTOR", "COLUMNAR"):
+        return c.ahead().upper in ("INDEX", "KEY")
+    return c.upper in _INDEX_FIRST
+
+
+def elements(c: Cursor) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
+    """( column or index, … ), from the opening parenthesis to the closing one."""
+    columns: list[ColumnDef] = []
+    indexes: list[IndexDef] = []
+    c.expect("(")
+    while True:
+        if starts_index(c):
+            indexes.append(index_definition(c))
+        else:
+            columns.append(column_definition(c))
+        if not c.accept(","):
+            c.expect(")")
+            return tuple(columns), tuple(indexes)
+
+
+# ---- indexes
+def index_definition(c: Cursor) -> IndexDef:
+    """[CONSTRAINT name] PRIMARY KEY | UNIQUE | INDEX | FOREIGN KEY | CHECK …"""
+    name = ""
+    if c.accept("CONSTRAINT") and c.is_name():
+        name = c.name()
+    if c.accept("PRIMARY", "KEY"):
+        return _named("primary", c, name)
+    if c.accept("UNIQUE"):
+        c.accept_any("INDEX", "KEY")
+        return _named("unique", c, name)
+    if c.accept("FOREIGN", "KEY"):
+        return _foreign(c, name)
+    if c.accept("CHECK"):
+        c.expect("(")
+        expression(c)
+        c.expect(")")
+        enforced(c)
+        return IndexDef("check", name)
+    if not starts_index(c):
+        c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
+    if c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+        c.accept_any("INDEX", "KEY")
+    else:
+        c.advance()
+    own = optional_name(c, exists=True)
+    return IndexDef("index", name or own, _keys(c))
+
+
+def optional_name(c: Cursor, exists: bool = False) -> str:
+    """An index's name, if one comes. An index may be called `type`, but not `using`."""
+    if exists:
+        c.accept("IF", "NOT", "EXISTS")
+    return c.name() if c.is_name() else ""
+
+
+def _foreign(c: Cursor, name: str) -> IndexDef:
+    c.accept("IF", "NOT", "EXISTS")
+    own = optional_name(c)
+    columns = parts(c)
+    references(c)
+    return IndexDef("foreign", name or own, columns)
+
+
+def _named(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
+    """The name after CONSTRAINT goes before the index's own."""
+    own = optional_name(c)
+    return IndexDef(kind, constraint or own, _keys(c))
+
+
+def _keys(c: Cursor) -> tuple[str, ...]:
+    _using(c)
+    columns = parts(c)
+    index_options(c)
+    return columns
+
+
+def _using(c: Cursor) -> None:
+    if c.accept_any("USING", "TYPE") and not c.accept_any("BTREE", "HASH", "RTREE", "HYPO", "HNSW", "INVERTED"):
+        c.fail("BTREE", "HASH", "HNSW")
+
+
+def parts(c: Cursor) -> tuple[str, ...]:
+    """(column [(length)] | (expression), …): names, "" for an expression."""
+    c.expect("(")
+    found = []
+    while True:
+        if c.upper == "(":
+            c.expect("(")
+            expression(c)
+            c.expect(")")
+            found.append("")
+        else:
+            found.append(c.column())
+            if c.accept("("):
+                c.integer("a length")
+                c.expect(")")
+        c.accept_any("ASC", "DESC")
+        if not c.accept(","):
+            c.expect(")")
+            return tuple(found)
+
+
+def index_options(c: Cursor) -> None:
+    """What may follow an index's columns; none of it has an effect on rows."""
+    while True:
+        if c.upper in ("USING", "TYPE"):
+            _using(c)
+        elif c.accept("COMMENT"):
+            c.string()
+        elif c.accept("KEY_BLOCK_SIZE") or c.accept("PRE_SPLIT_REGIONS"):
+            c.skip_equals()
+            if c.upper == "(":
+                c.parenthesised()
+            else:
+                c.integer()
+        elif c.accept("WITH"):
+            c.expect("PARSER")
+            c.name("a parser's name")
+        elif c.accept("WHERE"):
+            expression(c)
+        elif c.accept_any("ADD_COLUMNAR_REPLICA_ON_DEMAND", "SECONDARY_ENGINE_ATTRIBUTE"):
+            if c.token.kind == STRING or c.upper == "=":
+                c.skip_equals()
+                c.string()
+        elif not c.accept_any("CLUSTERED", "NONCLUSTERED", "VISIBLE", "INVISIBLE", "GLOBAL", "LOCAL"):
+            return
+
+
+# ---- table options
+def _number_option(c: Cursor, found: TableOptions) -> TableOptions:
+    c.integer()
+    return found
+
+
+def _word_option(c: Cursor, found: TableOptions) -> TableOptions:
+    if c.token.kind == NUMBER:
+        c.advance()
+    else:
+        c.word_or_text("a word or a text")
+    return found
+
+
+def _charset_option(c: Cursor, found: TableOptions) -> TableOptions:
+    return replace(found, charset=c.word_or_text("a character set").lower())
+
+
+def _collate_option(c: Cursor, found: TableOptions) -> TableOptions:
+    return replace(found, collate=c.word_or_text("a collation").lower())
+
+
+def _comment_option(c: Cursor, found: TableOptions) -> TableOptions:
+    return replace(found, comment=c.string())
+
+
+def _ttl_option(c: Cursor, found: TableOptions) -> TableOptions:
+    expression(c)
+    return found
+
+
+def _union_option(c: Cursor, found: TableOptions) -> TableOptions:
+    c.parenthesised()
+    return found
+
+
+_NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
+    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
+_WORDS = """ENGINE ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
+    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
+    SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
+    AUTOEXTEND_SIZE PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES SEQUENCE
+    """.split()
+_OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
+    **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
+    "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
+}  # fmt: skip
+_PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
+
+
+def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
+    """One option of a table, or None if none comes."""
+    default = c.upper == "DEFAULT" and c.ahead().upper in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT")
+    if default:
+        c.advance()
+    if charset_words(c):
+        c.skip_equals()
+        return _charset_option(c, found)
+    if c.token.kind == WORD and c.upper in _OPTIONS and c.ahead().upper != "(":
+        reader = _OPTIONS[c.advance().upper]
+        c.skip_equals()
+        return reader(c, found)
+    if c.accept("UNION"):
+        c.skip_equals()
+        return _union_option(c, found)
+    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+        c.advance()
+        return table_option(c, found)
+    for words in _PHRASES:
+        if c.accept(*words):
+            if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
+                return found
+            c.skip_equals()
+            return _word_option(c, found)
+    if default:
+        c.fail("CHARACTER SET", "COLLATE")
+    return None
+
+
+def table_options(c: Cursor) -> TableOptions:
+    """All options; commas may stand between them. A comma after them is left for the caller."""
+    found, comma = TableOptions(), False
+    while True:
+        changed = table_option(c, found)
+        if changed is None:
+            if comma:
+                c.back()
+            return found
+        found, comma = changed, c.accept(",")

@@ -1,0 +1,1 @@
+"""TiCDC's Avro: messages, records by their schemas, and the schemas that TiCDC registers."""

@@ -1,0 +1,259 @@
+"""TiCDC Avro (protocol=avro), read and written (upstream ticdc `pkg/sink/codec/avro`; ticdc-wire.md §1).
+
+Insert and update: key record and value record, each Confluent-framed; delete: the key alone. With
+avro-include-before-value the value also holds the old row, and a delete has a value. With avro-enable-watermark DDL
+(0x01), watermarks (0x02) and deletes (0x03) come unframed. Codecs are compiled once per schema id or table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.codec import json_exact
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.avro import schema as publish
+from schemas.formats.avro.field_positions import trace_record
+from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.base import Context, FieldTrace
+from schemas.formats.framing import unframed
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from schemas.model.names import avro_subject, own_names
+from schemas.model.ports import SchemaId, SchemaSource
+from schemas.model.table import Table, TableVersion, Value
+
+_DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
+_SUM = "_tidb_row_level_checksum"
+_UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
+
+
+_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
+
+
+# ---------------------------------------------------------------------------------------------- decoder
+class AvroDecoder:
+    """Decodes with the writer schema of each record, looked up by id and compiled once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._records: Bounded[SchemaId, Record] = Bounded(100_000)
+        self._tables: Bounded[tuple[Any, ...], tuple[Record, Table]] = Bounded(100_000)
+        self._newest = NewestRecords(context.schemas)
+
+    def decode(self, message: Message) -> list[Event]:
+        """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
+        value = message.value
+        if message.key is None and value is None:
+            details = (
+                "key and value are null: TiCDC deletes rows of a table without primary key this way, "
+                "and which row it was can't be known"
+            )
+            raise WireError("EMPTY_RECORD", details=details)
+        if value and message.key is None and value[0] in (_DDL, _WATERMARK):
+            return [_out_of_band(value)]
+        if value and value[0] == _DELETE and len(value) == 9:
+            return [self._delete(message, int.from_bytes(value[1:], "big"))]
+        return [self._delete(message, None) if value is None else self._upsert(message, value)]
+
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of key and value; a Glue message's offsets are in its inflated body."""
+        found: list[FieldTrace] = []
+        for part, data in (("key", message.key), ("value", message.value)):
+            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == _DELETE and len(data) == 9):
+                schema_id, body, pos = unframed(data, part)
+                side = "key" if part == "key" else "after"
+                traced = trace_record(self._record(schema_id, part), body, pos, part, side)
+                if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
+                    traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
+                found += traced
+        return found
+
+    def _record(self, schema_id: SchemaId, where: str) -> Record:
+        record = self._records.get(schema_id)
+        if record is None:
+            record = compile_record(self._context.schemas.by_id(schema_id, where), where)
+            self._records[schema_id] = record
+        return record
+
+    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, data, pos = unframed(data, where)
+        record = self._record(schema_id, where)
+        row, pos = record.read(data, pos, where)
+        if pos != len(data):
+            raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
+        return schema_id, record, row
+
+    def _key(self, data: bytes) -> tuple[SchemaId, Record, dict[str, Any]]:
+        schema_id, key, row = self._read(data, "key")
+        if key.of_value:
+            beside = ", ".join(f.name for f in key.fields if f.name in key.extension or f.name == publish.BEFORE)
+            raise WireError(
+                "MALFORMED", where="key", details=f"schema id {schema_id} is that of a value: it has {beside}"
+            )
+        return schema_id, key, row
+
+    def _upsert(self, message: Message, value: bytes) -> RowChange:
+        schema_id, record, row = self._read(value, "value")
+        key = None if message.key is None else self._key(message.key)[1]
+        flags: list[str] = []
+        extra = {k: row.pop(k) for k in record.extension}
+        op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
+        extra.pop("_tidb_commit_physical_time", None)
+        if _SUM in extra:
+            extra = {"checksum": _checksum(extra)}
+        before = row.pop(publish.BEFORE, None) if record.before else None
+        if op is None:
+            op = "c"
+            flags.append("op_unknown")
+        elif op not in ("c", "u", "d"):
+            raise WireError("MALFORMED", where="value", details=f"_tidb_op is {op!r}")
+        if commit_ts is not None and commit_ts < 0:
+            raise WireError("MALFORMED", where="value", details=f"_tidb_commit_ts {commit_ts} is no TSO")
+        after = None if op == "d" else row
+        before = row if op == "d" else before
+        return self._event(record, key, (op, commit_ts, before, after), schema_id, flags, extra)
+
+    def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
+        if message.key is None:
+            raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
+        schema_id, key, row = self._key(message.key)
+        # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
+        record = self._newest.of(message.topic) or key
+        if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
+            record = key
+        event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
+        event.key_only = True
+        return event
+
+    def _event(
+        self,
+        record: Record,
+        key: Record | None,
+        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
+        schema_id: SchemaId,
+        flags: list[str],
+        extra: dict[str, Any],
+    ) -> RowChange:
+        op, commit_ts, before, after = change
+        keys = tuple(c.name for c in key.columns) if key else ()
+        strange = [name for name in keys if all(name != c.name for c in record.columns)]
+        if strange:
+            raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
+        version = self._version(record, commit_ts)
+        names, twice = own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
+        unclear = next((name for name in twice if any(name == c.name for c in record.columns)), None)
+        if unclear is not None:
+            details = f"two columns of {record.id} become {unclear!r} in Avro, and which one is meant can't be known"
+            raise WireError("MALFORMED", where="record", details=details)
+        if version is not None and all(name in names for name in keys):
+            before, after = (
+                {names[k]: v for k, v in row.items() if k in names} if row is not None else None
+                for row in (before, after)
+            )
+            table, keys = version.table, tuple(names[name] for name in keys)
+        else:
+            version, table = None, self._table(record, keys)
+        if record.keyspace != "default":
+            extra["keyspace"] = record.keyspace
+        return RowChange(
+            "avro", table, op, commit_ts, before, after, keys or table.handle_key, self._context.options.time_zone,
+            schema_id if isinstance(schema_id, int) else None, version.commit_ts if version else None, flags, extra,
+        )  # fmt: skip
+
+    def _table(self, record: Record, keys: tuple[str, ...]) -> Table:
+        known = self._tables.get((id(record), keys))
+        if known is not None and known[0] is record:
+            return known[1]
+        columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
+        table = Table(record.id, tuple(columns))
+        self._tables[id(record), keys] = record, table
+        return table
+
+    def _version(self, record: Record, commit_ts: int | None) -> TableVersion | None:
+        if self._context.tables is None:
+            return None
+        names = tuple(c.name for c in record.columns)
+        return self._context.tables.sanitised(record.id, names, commit_ts)
+
+
+class NewestRecords:
+    """The newest value schemas of topics, asked for once."""
+
+    def __init__(self, schemas: SchemaSource, compiled: Callable[[str, str], Record] = compile_record) -> None:
+        """compiled: as `compile_record`, for one that keeps what it made."""
+        self._schemas, self._compiled = schemas, compiled
+        self._found: Bounded[str, Record | None] = Bounded()
+
+    def of(self, topic: str | None) -> Record | None:
+        """Compiled; None where there is none, or one that is not TiCDC's: a delete's key says enough."""
+        if topic is None:
+            return None
+        if topic not in self._found:
+            text = self._schemas.newest(avro_subject(topic, "value"))
+            try:
+                self._found[topic] = None if text is None else self._compiled(text, "newest value schema")
+            except WireError:
+                self._found[topic] = None
+        return self._found[topic]
+
+
+def _checksum(extra: dict[str, Any]) -> dict[str, Any]:
+    """The row checksum as RowChange.extra has it. TiCDC writes "" where the row came without one.
+
+    Text that is no number is kept: it is the check that fails then (schemas.inspect.checksum), not the row.
+    """
+    text = extra[_SUM]
+    if isinstance(text, bytes):
+        raise WireError("MALFORMED", where="value", details=f"{_SUM} is not UTF-8")
+    return {
+        "version": extra.get("_tidb_checksum_version", 0),
+        "corrupted": extra.get("_tidb_corrupted", False),
+        "current": int(text) if text and _UINT32.match(text) else text or None,
+        "previous": None,
+    }
+
+
+def _out_of_band(value: bytes) -> Event:
+    """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
+    if value[0] == _WATERMARK:
+        if len(value) != 9:
+            raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
+        commit_ts = int.from_bytes(value[1:], "big")
+        if not _TSO_2015 <= commit_ts < _TSO_2100:
+            raise WireError(
+                "NOT_FRAMED", where="value", details="0x02, but no watermark either: its time is not TiDB's"
+            )
+        return Watermark("avro", commit_ts)
+    try:
+        ddl = json_exact.decode(json_exact.document(value[1:]))
+        db, table, query = (json_exact.utf8(ddl[name], name) for name in ("schema", "table", "query"))
+        commit_ts, kind = (json_exact.integer(ddl[name], name) for name in ("commitTs", "type"))
+        return DdlEvent("avro", db, table, commit_ts, kind, query)
+    except (ValueError, KeyError, TypeError) as error:
+        raise WireError("MALFORMED", where="value", details=f"not a DDL event: {error}") from error
+
+
+def _tso(commit_ts: int) -> bytes:
+    if not 0 <= commit_ts <= MAX_TSO:
+        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
+    return commit_ts.to_bytes(8, "big")
+
+
+def _checksum_fields(given: Any) -> bytes:
+    """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
+    checksum = given if isinstance(given, dict) else {}
+    current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
+    version = checksum.get("version", 0)
+    if (
+        type(corrupted) is not bool
+        or type(version) is not int
+        or version >> 31
+        or type(current) not in (int, str, type(None))
+    ):
+        raise WireError("INVALID_VALUE", column="checksum", details=f"{checksum!r:.80} is no row checksum")
+    text = b"" if current is None else str(current).encode()
+    return binary.write_bytes(text) + (b"\x01" if corrupted else b"\x00") + binary.write_long(version)

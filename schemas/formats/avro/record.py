@@ -1,0 +1,394 @@
+"""Compiled Avro records: TiCDC's schema text → reader, table → writer (upstream ticdc `avro/arvo.go`).
+
+The mapping of types is ticdc-wire.md §1.4.
+
+Both sides work on plain values (schemas.model.values); the wire side is schemas.codec.avro.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.formats.avro import schema as publish
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import Row, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, TableId, Value
+from schemas.model.types import BY_AVRO_NAME, Kind
+from schemas.model.values import is_clock
+
+_EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
+_TWO_64 = 1 << 64
+
+Convert = Callable[[Any], Value]
+
+
+# ---------------------------------------------------------------------------------------------- schema → reader
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    read: binary.Reader
+    convert: Convert | None  # None: the value as it is (extension fields, the old row)
+    wire: str  # the type as people read it
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A compiled record: its fields, the columns among them, and the table's (sanitised) name."""
+
+    id: TableId
+    keyspace: str
+    fields: tuple[_Field, ...]
+    columns: tuple[Column, ...]
+    extension: tuple[str, ...]
+    before: Record | None
+
+    @property
+    def of_value(self) -> bool:
+        """Whether it has what TiCDC puts into values only: extension fields, the old row."""
+        return bool(self.extension) or self.before is not None
+
+    def read(self, data: bytes, pos: int, where: str) -> tuple[dict[str, Any], int]:
+        row: dict[str, Any] = {}
+        for field in self.fields:
+            try:
+                value, pos = field.read(data, pos)
+                row[field.name] = value if value is None or field.convert is None else field.convert(value)
+            except binary.Cut as cut:
+                raise WireError("TRUNCATED", where=where, field=f"field {field.name!r}", details=str(cut)) from cut
+            except ValueError as error:
+                raise WireError("MALFORMED", where=where, details=f"field {field.name!r}: {error}") from error
+        return row, pos
+
+
+def compile_record(text: str, where: str) -> Record:
+    """Schema text → compiled reader. WireError UNSUPPORTED_SCHEMA for what TiCDC would not register."""
+    try:
+        return _record(json.loads(text), where)
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, struct.error) as error:
+        details = f"not a schema that TiCDC registers: {type(error).__name__} {error}"
+        raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
+
+
+def _record(schema: Mapping[str, Any], where: str) -> Record:
+    if schema["type"] != "record":
+        raise ValueError(f"a record is needed, this is a {schema['type']}")
+    keyspace, _, db = schema.get("namespace", "").rpartition(".")
+    fields, columns, extension, before = [], [], [], None
+    for field in schema["fields"]:
+        name, branches = field["name"], field["type"]
+        if not isinstance(name, str):
+            raise ValueError(f"a field is named {name!r}")
+        nullable = isinstance(branches, list)
+        if nullable and (len(branches) != 2 or "null" not in branches):
+            raise ValueError(f"field {name!r} is a union of other than null and one type")
+        kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
+        wrap = _optional(branches.index("null")) if nullable else _required
+        if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
+            before = _record(kind, where)
+            fields.append(_Field(name, wrap(partial(before.read, where=where)), None, "null | record"))
+        elif name in _EXTENSION and isinstance(kind, str):
+            read = binary.READERS[kind]
+            fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None, kind))
+            extension.append(name)
+        else:
+            if not isinstance(kind, dict):  # a named type among them, of a reference
+                raise ValueError(f"field {name!r} has the type {kind!r}, which no column gets")
+            column = _column(name, kind, field, nullable)
+            wide = column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64
+            if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
+                raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
+            columns.append(column)
+            read, wire = binary.READERS[kind["type"]], str(kind["type"])
+            shown = wire if not nullable else f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
+            fields.append(_Field(name, wrap(read), _converter(column, wire), shown))
+    names = [f.name for f in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
+    id_ = TableId(db, schema["name"])
+    return Record(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
+
+
+def _required(read: binary.Reader) -> binary.Reader:
+    return read
+
+
+def _optional(null: int) -> Callable[[binary.Reader], binary.Reader]:
+    """Union of null and one type; `null` is its branch (a nullable column with a default has it second)."""
+
+    def wrap(read: binary.Reader) -> binary.Reader:
+        def union(data: bytes, pos: int) -> tuple[Any, int]:
+            branch, pos = binary.read_long(data, pos)
+            if branch == null:
+                return None, pos
+            if branch != 1 - null:
+                raise ValueError(f"union branch {branch}, there are 2")
+            return read(data, pos)
+
+        return union
+
+    return wrap
+
+
+def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:
+    parameters = kind["connect.parameters"]
+    tidb_type = parameters["tidb_type"]
+    unsigned = tidb_type.endswith(" UNSIGNED")
+    row = BY_AVRO_NAME[tidb_type.removesuffix(" UNSIGNED")]
+    if unsigned and row.name == "int" and kind["type"] == "int":
+        row = _SMALL_UNSIGNED
+    length, scale = _sizes(kind, row.kind)
+    column = Column(
+        name,
+        row,
+        unsigned=unsigned,
+        length=length,
+        scale=scale,
+        elements=values.split_allowed(parameters["allowed"]) if "allowed" in parameters else (),
+        nullable=nullable,
+    )
+    default = field.get("default")
+    if default is None:
+        return column
+    expression = row.kind in (Kind.DATETIME, Kind.TIMESTAMP) and is_clock(default)
+    return replace(column, has_default=True, default=_read_default(column, default), default_is_expr=expression)
+
+
+def _sizes(kind: Mapping[str, Any], family: Kind) -> tuple[int | None, int | None]:
+    """BIT's length, or DECIMAL's precision and scale, within what TiDB allows. ValueError."""
+    if family is Kind.BIT:
+        length = int(kind["connect.parameters"]["length"])
+        if not 1 <= length <= 64:
+            raise ValueError(f"BIT({length})")
+        return length, None
+    if family is not Kind.DECIMAL or kind["type"] != "bytes":
+        return None, None
+    precision, scale = kind["precision"], kind.get("scale", 0)
+    if not (type(precision) is type(scale) is int and 0 <= scale <= precision and 1 <= precision <= 65):
+        raise ValueError(f"DECIMAL({precision!r},{scale!r})")
+    return precision, scale
+
+
+# What a type may be on the wire; BIGINT UNSIGNED and DECIMAL also depend on the handling mode.
+_PRIMITIVES: dict[Kind, tuple[str, ...]] = {
+    Kind.INTEGER: ("int", "long"),  # and string for BIGINT UNSIGNED
+    Kind.YEAR: ("int",),
+    Kind.FLOAT: ("float", "double"),
+    Kind.DOUBLE: ("double",),
+    Kind.DECIMAL: ("bytes", "string"),
+    Kind.BIT: ("bytes",),
+    Kind.BINARY: ("bytes",),
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), ("string",)),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), ("string",)),
+}
+
+
+# TINYINT, SMALLINT and MEDIUMINT UNSIGNED are one Avro type: the widest stands for them.
+_SMALL_UNSIGNED = next(t for t in BY_AVRO_NAME.values() if t.name == "int")
+_SMALL_UNSIGNED = replace(_SMALL_UNSIGNED, name="mediumint", avro_unsigned="int", connect_unsigned="int32", bits=24)
+
+
+def _read_default(column: Column, default: Any) -> Value:
+    if column.type.kind in (Kind.BIT, Kind.BINARY):
+        return values.base64_bytes(default)
+    if column.type.kind is Kind.FLOAT:
+        return values.float_text(values.as_float32(default))
+    if column.type.kind is Kind.DOUBLE:
+        return values.double_text(float(default))
+    if column.type.bits == 64 and column.unsigned and isinstance(default, int):
+        return str(default % _TWO_64)
+    return str(default)
+
+
+# ---------------------------------------------------------------------------------- wire value → plain value
+def _converter(column: Column, primitive: str) -> Convert:
+    kind, row = column.type.kind, column.type
+    if kind is Kind.DECIMAL:
+        return partial(_decimal, column) if primitive == "bytes" else _decimal_text
+    if kind is Kind.INTEGER and column.unsigned and row.bits == 64:
+        return _unsigned if primitive == "long" else _unsigned_text
+    if kind is Kind.BIT:
+        return partial(_bit, column)
+    return _BY_PRIMITIVE[primitive] if kind is not Kind.BINARY else _as_is
+
+
+def _utf8(data: bytes) -> Value:
+    """Text, or the bytes themselves where they are not UTF-8 (latin1 columns; plain-form.md)."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _as_is(value: bytes) -> bytes:
+    return value
+
+
+def _unsigned(number: int) -> str:
+    return str(number % _TWO_64)
+
+
+def _unsigned_text(data: bytes) -> str:
+    number = values.integer(data.decode("ascii"))
+    if not 0 <= number < _TWO_64:
+        raise ValueError(f"{number} is no BIGINT UNSIGNED")
+    return str(number)
+
+
+def _decimal(column: Column, data: bytes) -> str:
+    precision, scale = column.length, column.scale or 0
+    if not 0 < len(data) <= 32:
+        raise ValueError(f"{len(data)} bytes are no DECIMAL")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    if precision is not None and abs(unscaled) >= 10**precision:
+        raise ValueError(f"{values.decimal_text(unscaled, scale)} does not fit DECIMAL({precision},{scale})")
+    return values.decimal_text(unscaled, scale)
+
+
+def _decimal_text(data: bytes) -> str:
+    text = data.decode("ascii")
+    values.check_decimal(text)
+    return text
+
+
+def _bit(column: Column, data: bytes) -> bytes:
+    values.check_bit(column.length or 0, data)
+    return data
+
+
+_BY_PRIMITIVE: dict[str, Convert] = {
+    "int": str,
+    "long": str,
+    "float": values.float_text,
+    "double": values.double_text,
+    "string": _utf8,
+    "bytes": _as_is,
+}
+
+
+# ---------------------------------------------------------------------------------------------- table → writer
+Write = Callable[[Any], bytes]
+RowWriter = Callable[[Row, RowChange], bytes]
+
+
+def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
+    """Compiled writer of a row's columns: (row, the event it is of) → Avro body.
+
+    WireError INVALID_VALUE for a column that is missing, NULL where it must not be, or not of its type;
+    LossyError where the value would change.
+    """
+    fields = tuple((c, *_writers(c, options)) for c in columns)
+
+    def write(row: Row, event: RowChange) -> bytes:
+        out = []
+        for column, null, prefix, convert in fields:
+            value = row.get(column.name)
+            if value is None:
+                if column.name not in row and not column.virtual:
+                    raise _invalid(column, "the event does not carry it")
+                if null is None:
+                    raise _invalid(column, "NULL in a NOT NULL column")
+                out.append(null)
+                continue
+            try:
+                if column.type.kind is Kind.TIMESTAMP:
+                    value, twice = values.shift_zone(str(value), event.zone, options.time_zone)
+                    if twice:
+                        event.flag(f"timestamp_fold:{column.name}")
+                out.append(prefix + convert(value))
+            except (ValueError, TypeError, AttributeError, OverflowError) as error:
+                raise _invalid(column, str(error)) from error
+        return b"".join(out)
+
+    return write
+
+
+def _invalid(column: Column, details: str) -> WireError:
+    return WireError("INVALID_VALUE", column=column.name, details=details)
+
+
+def _writers(column: Column, options: Options) -> tuple[bytes | None, bytes, Write]:
+    """(bytes of NULL or None, what stands before a value, writer of the value)."""
+    return *union_of(column, options), _writer(column, publish.avro_type(column, options)["type"])
+
+
+def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
+    """(bytes of NULL or None, what stands before a value) of a column, as its schema has its union."""
+    if not column.nullable:
+        return None, b""
+    value_first = column.has_default and column.default is not None and not _logical(column, options)
+    return (b"\x02", b"\x00") if value_first else (b"\x00", b"\x02")
+
+
+def _logical(column: Column, options: Options) -> bool:
+    return column.type.kind is Kind.DECIMAL and options.avro_decimal_handling_mode == "precise"
+
+
+def _writer(column: Column, primitive: str) -> Write:
+    kind = column.type.kind
+    if kind is Kind.INTEGER:
+        return partial(_write_integer, column, primitive)
+    if kind is Kind.DECIMAL:
+        return _decimal_writer(column, primitive)
+    if kind is Kind.BIT:
+        return lambda value: binary.write_bytes(_bit(column, _need_bytes(value)))
+    return _WRITERS[kind]
+
+
+def _write_integer(column: Column, primitive: str, text: str) -> bytes:
+    number = values.integer(text)
+    values.check_range(number, column.type.bits, column.unsigned)
+    if primitive == "string":
+        return binary.write_bytes(text.encode())
+    return binary.write_long(number - _TWO_64 if number >> 63 == 1 else number)
+
+
+def _decimal_writer(column: Column, primitive: str) -> Write:
+    if primitive == "string":
+        return partial(_write_checked, values.decimal_check(column.length, column.scale))
+    assert column.length is not None
+    assert column.scale is not None
+    precision, scale = column.length, column.scale
+    return lambda text: binary.write_decimal(values.unscaled_decimal(text, precision, scale))
+
+
+def _write_checked(check: Callable[[str], object], text: str) -> bytes:
+    check(text)
+    return binary.write_bytes(text.encode())
+
+
+def _write_float(text: str) -> bytes:
+    return binary.write_float(values.single(text))
+
+
+def _write_year(text: str) -> bytes:
+    number = values.integer(text)
+    values.check_year(number)
+    return binary.write_long(number)
+
+
+def _write_text(value: str | bytes) -> bytes:
+    return binary.write_bytes(value if isinstance(value, bytes) else value.encode())
+
+
+def _need_bytes(value: str | bytes) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("text, where binary is needed")
+    return value
+
+
+_WRITERS: dict[Kind, Write] = {
+    Kind.FLOAT: _write_float,
+    Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
+    Kind.YEAR: _write_year,
+    Kind.BINARY: lambda value: binary.write_bytes(_need_bytes(value)),
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),
+}

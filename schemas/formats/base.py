@@ -1,0 +1,180 @@
+"""What every wire format is: a decoder from messages to events, and an encoder back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from schemas.model.errors import LossyError, SetupError, WireError
+from schemas.model.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
+from schemas.model.options import Options
+from schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
+from schemas.model.table import TableId, TableVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
+
+    claims: contents of claim-check messages; without it such a message is an error.
+    """
+
+    schemas: SchemaSource
+    tables: TableSource | None = None
+    options: Options = field(default_factory=Options)
+    claims: ClaimChecks | None = None
+
+
+class Decoder(Protocol):
+    def decode(self, message: Message) -> list[Event]:
+        """One message → its events in order. WireError when it can't be read; then none of its events counts."""
+        ...
+
+
+class Encoder(Protocol):
+    def encode(self, event: Event, origin: Message) -> list[Message]:
+        """One event → its messages, on the topic of `origin`. Empty: the format can't carry this kind of event.
+
+        WireError (LossyError) when a value can't be written. A row is never left out.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTrace:
+    """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
+
+    row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
+    column's, as the message has it. wire: the field's type on the wire. value: what it says, where it is no column.
+    """
+
+    part: str
+    offset: int
+    raw: bytes
+    wire: str
+    side: str
+    name: str
+    row: int = 0
+    value: str = ""
+
+
+class OneTable:
+    """A TableSource of one version; as a SchemaSource it has none (formats in JSON need none to be read)."""
+
+    def __init__(self, version: TableVersion) -> None:
+        self._version = version
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return self._version if table == self._version.table.id else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return None
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a table's definition")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        raise WireError("SCHEMA_NOT_FOUND", subject=subject)
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """A decoder that can say where each field of a message stands (`explain`)."""
+
+    def trace(self, message: Message) -> list[FieldTrace]:
+        """The fields of a message that it decodes. WireError as `decode`."""
+        ...
+
+
+@runtime_checkable
+class BatchEncoder(Encoder, Protocol):
+    """An encoder of a format whose messages hold several rows."""
+
+    def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
+        """The rows of one source message → messages with as many rows each as the options allow, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A row of FORMATS. `zone` is the zone of TIMESTAMP text it decodes to, None: the changefeed's (an option).
+
+    carries_ddl: DDL events stand between its rows, and their tables can be learned from them.
+    needs_schemas: no message can be read without a registry; uses_schemas: some can't, those in JSON can.
+    writes: it has an encoder.
+    in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
+    """
+
+    name: str
+    decoder: Callable[[Context], Decoder]
+    encoder: Callable[[Context], Encoder]
+    zone: str | None = None
+    needs_schemas: bool = False
+    carries_ddl: bool = False
+    uses_schemas: bool = False
+    in_order: bool = False
+    writes: bool = True
+
+
+def read_only(name: str) -> Callable[[Context], Encoder]:
+    """The encoder of a format that is read and not written: SetupError USAGE says so."""
+
+    def refuse(_context: Context) -> Encoder:
+        raise SetupError("USAGE", details=f"{name} is read, not written: choose another format to write")
+
+    return refuse
+
+
+_CHANGED = {
+    "lossy_decimal": "the message has it as a double, rounded; --on-lossy flag writes the digits that are left",
+    "float_damaged": "TiCDC damaged this FLOAT in the Craft message; --on-lossy flag writes the number that is there",
+}
+
+
+def says_changed(flag: str) -> bool:
+    """Whether a row's flag says that its message had changed a value: what `refuse_changed` refuses."""
+    return flag.partition(":")[0] in _CHANGED
+
+
+def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
+    """LossyError for a value that its message had changed already: written again, it would look exact.
+
+    keeps: the flag of what the target holds just as the message did.
+    """
+    if options.on_lossy != "error":
+        return
+    for flag in event.flags:
+        name, _, column = flag.partition(":")
+        if name in _CHANGED and name != keeps:
+            raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name])
+
+
+def commit_ts_of(event: RowChange, origin: Message) -> int | None:
+    """The row's commit_ts; where the source has none, one made from the message's timestamp, flagged as such.
+
+    WireError INVALID_VALUE for one that no TiDB gives.
+    """
+    commit_ts = event.commit_ts
+    if commit_ts is None:
+        commit_ts = _synthetic(event, origin)
+        if commit_ts is not None:
+            event.flag("synthetic_commit_ts")
+    if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
+        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
+    return commit_ts
+
+
+def _synthetic(event: RowChange, origin: Message) -> int | None:
+    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
+    source = event.extra.get("source")
+    if isinstance(source, dict):
+        ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
+        if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
+            return ms_to_tso(ms) | sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
+    if origin.timestamp is not None and origin.timestamp > 0:
+        return ms_to_tso(origin.timestamp)
+    return None

@@ -1,0 +1,392 @@
+"""Columns in Craft: type code and flags ↔ Column, content of a value ↔ plain value.
+
+Sources: upstream tiflow `craft/message_encoder.go` (EncodeTiDBType), `cdc/model/sink.go` (column flags). FLOATs that
+TiCDC damaged, and ENUM, SET and BIT, of which only the number travels, are dealt with here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NoReturn
+
+from schemas.formats.craft import layout
+from schemas.formats.craft.primitives import unzigzag, uvarint, varint
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.table import Column, Value
+from schemas.model.types import BY_CODE, BY_NAME, Kind
+
+_SMALL = tuple(str(unzigzag(n)) for n in range(128))
+_SMALL_UNSIGNED = tuple(map(str, range(128)))
+ENUM_NUMBER, FLOAT_DAMAGED = "enum_number", "float_damaged"
+_DOUBLE = struct.Struct("<d")
+# Type codes that are no column type of TiDB's today, and what they stand for.
+_OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
+_ALWAYS_NULL = {0: "UNSPECIFIED", 6: "NULL", 255: "GEOMETRY"}
+# No character type: TiDB gives these the character set `binary`, whose flag is then set.
+_CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)
+# Types that TiDB takes for unsigned by nature; Craft ignores the flag on them.
+_UNSIGNED = (Kind.BIT, Kind.YEAR)
+_VAGUE = {
+    Kind.ENUM: "this ENUM or another: its elements are not sent",
+    Kind.SET: "this SET or another: its elements are not sent",
+    Kind.BIT: "BIT(1), BIT(64) or another: its length is not sent",
+}
+
+
+# ---------------------------------------------------------------------------------------------- types
+def column_of(name: str, code: int, flags: int) -> Column:
+    """What the message says of a column. ValueError for a type code that TiDB does not have."""
+    binary = bool(flags & layout.BINARY)
+    vague = ""
+    if code in _ALWAYS_NULL:
+        kind, vague = BY_NAME["text"], f"anything: type {code} ({_ALWAYS_NULL[code]}) is always NULL"
+    elif (code, binary) in _OTHER_CODES:
+        kind = BY_NAME[_OTHER_CODES[code, binary]]
+    elif (code, binary) in BY_CODE:
+        kind = BY_CODE[code, binary]
+        vague = _VAGUE.get(kind.kind, "")
+    else:
+        raise ValueError(f"column {name!r}: type code {code} is none of TiDB's")
+    return Column(
+        name,
+        kind,
+        unsigned=bool(flags & layout.UNSIGNED) and kind.kind not in _UNSIGNED,
+        nullable=bool(flags & layout.NULLABLE),
+        handle_key=bool(flags & layout.HANDLE_KEY),
+        primary_key=bool(flags & layout.PRIMARY_KEY),
+        vague=vague,
+        charset="binary" if kind.kind not in _CHARACTER or binary else "",
+        generated="" if flags & layout.GENERATED else None,
+        unique_key=bool(flags & layout.UNIQUE_KEY),
+        multiple_key=bool(flags & layout.MULTIPLE_KEY),
+    )
+
+
+def type_of(column: Column) -> tuple[int, int]:
+    """A column's (type code, flags) as TiCDC sends them (upstream `schema_storage.go`, setColumnFlags)."""
+    kind = column.type.kind
+    told = (
+        (layout.BINARY, kind not in _CHARACTER or column.charset == "binary"),
+        (layout.HANDLE_KEY, column.handle_key),
+        (layout.GENERATED, column.generated is not None),
+        (layout.PRIMARY_KEY, column.primary_key),
+        (layout.UNIQUE_KEY, column.unique_key),
+        (layout.MULTIPLE_KEY, column.multiple_key),
+        (layout.NULLABLE, column.nullable),
+        (layout.UNSIGNED, column.unsigned or kind in _UNSIGNED),
+    )
+    return column.type.code, sum(flag for flag, is_set in told if is_set)
+
+
+def fits(column: Column, code: int, flags: int) -> bool:
+    """Whether a definition's column can be the one that the message describes."""
+    try:
+        sent = column_of(column.name, code, flags)
+    except ValueError:
+        return False
+    kinds = {sent.type.kind, column.type.kind}
+    return sent.type.code == column.type.code and len(kinds) == 1 and sent.unsigned == column.unsigned
+
+
+# ---------------------------------------------------------------------------------------------- content → value
+Read = Callable[[bytes], Value]
+"""Content → plain value. ValueError when it is not of the column's type; Odd when it says more than the value does."""
+
+
+class Odd(Exception):
+    """A value whose content can't be made from it again (it has to be kept), with a flag or ""."""
+
+    def __init__(self, value: Value, flag: str = "") -> None:
+        self.value, self.flag = value, flag
+
+
+def reader(column: Column, code: int, flags: int) -> Read:
+    """Compiled reader of a column's contents."""
+    if code in _ALWAYS_NULL:
+        return partial(_never, code)
+    if column.type.kind is Kind.INTEGER:
+        return partial(_integer, column.type.bits, bool(flags & layout.UNSIGNED))
+    return partial(_READERS[column.type.kind], column)
+
+
+def number(content: bytes) -> int:
+    """A uvarint that is all of the content."""
+    result = 0
+    for shift, byte in enumerate(content):
+        result |= (byte & 0x7F) << 7 * shift
+    last = len(content) - 1
+    if last < 0 or last > 9 or result >> 64 or content[last] > 0x7F or not all(b > 0x7F for b in content[:last]):
+        raise ValueError(f"{content[:12].hex(' ') or 'nothing'} is no number of up to 64 bits")
+    return result
+
+
+def _short(content: bytes, value: Value) -> Value:
+    """The value of a number; Odd when a shorter spelling would say the same."""
+    if len(content) > 1 and not content[-1]:
+        raise Odd(value)
+    return value
+
+
+def _never(code: int, _content: bytes) -> NoReturn:
+    raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) with a value")
+
+
+def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
+    if len(content) == 1 and content[0] < 0x80:
+        return (_SMALL_UNSIGNED if unsigned else _SMALL)[content[0]]
+    found = number(content)
+    if not unsigned:
+        found = unzigzag(found)
+    if bits < 64:
+        values.check_range(found, bits, unsigned)
+    return _short(content, str(found))
+
+
+def _year(_column: Column, content: bytes) -> Value:
+    found = unzigzag(number(content))
+    values.check_year(found)
+    return _short(content, str(found))
+
+
+def double(content: bytes) -> float:
+    """A float64 that is all of the content."""
+    if len(content) != 8:
+        raise ValueError(f"{len(content)} bytes are no float64")
+    return float(_DOUBLE.unpack(content)[0])
+
+
+def _real(_column: Column, content: bytes) -> Value:
+    return values.double_text(double(content))
+
+
+def _float(_column: Column, content: bytes) -> Value:
+    found = double(content)
+    try:
+        if values.as_float32(found) == found and math.isfinite(found):
+            return values.float_text(found)
+    except OverflowError:
+        pass
+    # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
+    if math.isfinite(found):
+        raise Odd(values.double_text(found), FLOAT_DAMAGED)
+    raise Odd("NaN" if math.isnan(found) else "+Inf" if found > 0 else "-Inf", FLOAT_DAMAGED)
+
+
+def _decimal(column: Column, content: bytes) -> Value:
+    text = content.decode()
+    values.decimal_check(column.length, column.scale)(text)
+    return text
+
+
+def _bit(column: Column, content: bytes) -> Value:
+    found = number(content)
+    size = values.bit_size(column.length) if column.length else max(1, (found.bit_length() + 7) // 8)
+    if column.length and found >> column.length:
+        raise ValueError(f"{found} does not fit BIT({column.length})")
+    return _short(content, found.to_bytes(size, "big"))
+
+
+def _enum(column: Column, content: bytes) -> Value:
+    found = number(content)
+    if not column.elements:
+        return _short(content, str(found))
+    if found > len(column.elements):
+        raise ValueError(f"element {found} of an ENUM of {len(column.elements)}")
+    if not found:
+        if "" in column.elements:
+            raise Odd("")  # 0 is the invalid value, not the element ''
+        return _short(content, "")
+    return _short(content, column.elements[found - 1])
+
+
+def _set(column: Column, content: bytes) -> Value:
+    found = number(content)
+    if not column.elements:
+        return _short(content, str(found))
+    if found >> len(column.elements):
+        raise ValueError(f"mask {found} of a SET of {len(column.elements)}")
+    text = ",".join(name for i, name in enumerate(column.elements) if found >> i & 1)
+    if "" in column.elements and set_mask(column.elements, text) != found:
+        raise Odd(text)
+    return _short(content, text)
+
+
+def _string(_column: Column, content: bytes) -> Value:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content  # a latin1 or gbk column: TiCDC sends the bytes as they are
+
+
+def _text(_column: Column, content: bytes) -> Value:
+    return content.decode()
+
+
+_READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
+    Kind.YEAR: _year,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _real,
+    Kind.DECIMAL: _decimal,
+    Kind.BIT: _bit,
+    Kind.ENUM: _enum,
+    Kind.SET: _set,
+    Kind.TEXT: _string,
+    Kind.BINARY: lambda _column, content: content,
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _text),
+}
+
+
+# ---------------------------------------------------------------------------------------------- value → content
+Write = Callable[[Value], bytes]
+"""Plain value, not NULL → content. ValueError or TypeError when it is not of the column's type."""
+
+
+def writer(column: Column, code: int, flags: int, own: bool) -> Write:
+    """Compiled writer of a column's values. own: they were read from Craft, so that their form needs no check."""
+    if code in _ALWAYS_NULL:
+        return partial(_never_written, code)
+    if column.type.kind is Kind.INTEGER:
+        return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
+    if column.type.kind in _FORMS and not own:
+        return partial(_w_formed, column.type.name, _FORMS[column.type.kind])
+    return partial(_WRITERS[column.type.kind], column)
+
+
+def _never_written(code: int, _value: Value) -> NoReturn:
+    raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) can only be NULL")
+
+
+def _known_text(value: Value) -> str:
+    if not isinstance(value, str):
+        raise TypeError("bytes, where text is needed")
+    return value
+
+
+def _w_integer(column: Column, value: Value) -> bytes:
+    found = values.integer(_known_text(value))
+    values.check_range(found, column.type.bits, column.unsigned)
+    return uvarint(found) if column.unsigned else varint(found)
+
+
+def _w_year(_column: Column, value: Value) -> bytes:
+    found = values.integer(_known_text(value))
+    values.check_year(found)
+    return varint(found)
+
+
+def _w_real(_column: Column, value: Value) -> bytes:
+    return _DOUBLE.pack(values.real(_known_text(value)))
+
+
+def _w_float(_column: Column, value: Value) -> bytes:
+    return _DOUBLE.pack(values.single(_known_text(value)))
+
+
+def damaged_float(text: str) -> bytes:
+    """The double whose text a damaged FLOAT was given, for a reader of plain lines that lost the bytes."""
+    if text in ("NaN", "+Inf", "-Inf"):
+        return _DOUBLE.pack(float(text))
+    found = values.real(text)
+    try:
+        return _DOUBLE.pack(values.as_float32(found) if values.float_text(values.as_float32(found)) == text else found)
+    except OverflowError:
+        return _DOUBLE.pack(found)
+
+
+def _w_decimal(column: Column, value: Value) -> bytes:
+    text = _known_text(value)
+    values.decimal_check(column.length, column.scale)(text)
+    return text.encode()
+
+
+def _w_bit(column: Column, value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError("text, where BIT's bytes are needed")
+    found = int.from_bytes(value, "big")
+    if found >> (column.length or 64):
+        raise ValueError(f"{found} does not fit BIT({column.length or 64})")
+    return uvarint(found)
+
+
+def _w_enum(column: Column, value: Value) -> bytes:
+    text = _known_text(value)
+    if text in column.elements:
+        return uvarint(column.elements.index(text) + 1)
+    if text:
+        raise ValueError(f"{text[:80]!r} is no element of the ENUM")
+    return uvarint(0)
+
+
+def set_mask(elements: tuple[str, ...], text: str) -> int:
+    """Names of a SET → the bit mask. ValueError for a name that is no element."""
+    mask = 0
+    for name in text.split(",") if text else ():
+        if name not in elements:
+            raise ValueError(f"{name[:80]!r} is no element of the SET")
+        mask |= 1 << elements.index(name)
+    return mask
+
+
+def _w_set(column: Column, value: Value) -> bytes:
+    return uvarint(set_mask(column.elements, _known_text(value)))
+
+
+def by_number(column: Column, value: Value) -> bytes:
+    """ENUM or SET that is known by its number only (flag enum_number)."""
+    found = values.integer(_known_text(value))
+    values.check_range(found, 64, unsigned=True)
+    return uvarint(found)
+
+
+def no_elements(column: Column) -> WireError:
+    """The error of an ENUM or SET by name whose elements are not known."""
+    details = f"the elements of this {column.type.kind.name} are not known; give a table definition (--ddl)"
+    return WireError("TYPE_UNKNOWN", column=column.name, details=details)
+
+
+def _w_string(_column: Column, value: Value) -> bytes:
+    return value if isinstance(value, bytes) else _known_text(value).encode()
+
+
+def _w_text(_column: Column, value: Value) -> bytes:
+    return _known_text(value).encode()
+
+
+def _w_binary(_column: Column, value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError("text, where binary is needed")
+    return value
+
+
+def _w_formed(name: str, form: re.Pattern[str], value: Value) -> bytes:
+    text = _known_text(value)
+    if not form.match(text):
+        raise ValueError(f"{text[:40]!r} is no {name.upper()}")
+    return text.encode()
+
+
+_WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
+    Kind.YEAR: _w_year,
+    Kind.FLOAT: _w_float,
+    Kind.DOUBLE: _w_real,
+    Kind.DECIMAL: _w_decimal,
+    Kind.BIT: _w_bit,
+    Kind.ENUM: _w_enum,
+    Kind.SET: _w_set,
+    Kind.TEXT: _w_string,
+    Kind.BINARY: _w_binary,
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _w_text),
+}
+_DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
+_FORMS = {
+    Kind.DATE: re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII),
+    Kind.DATETIME: _DATETIME,
+    Kind.TIMESTAMP: _DATETIME,
+    Kind.TIME: re.compile(r"-?\d{2,3}:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII),
+}

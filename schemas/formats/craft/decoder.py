@@ -1,0 +1,157 @@
+"""Craft messages → change events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.base import Context
+from schemas.formats.craft import columns, damaged_floats
+from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Group, Head, Parser, Part, RowEvent
+from schemas.formats.craft.primitives import malformed
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import Kind
+
+_KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Compiled per heads of a row and table version. numbers: ENUM and SET columns of which only the number is known.
+
+    types: (type code, flags) of columns that say something else than the table does.
+    """
+
+    table: Table
+    version: TableVersion | None
+    readers: dict[str, columns.Read]
+    numbers: frozenset[str]
+    types: dict[str, list[int]]
+    key_only: bool
+
+
+class CraftDecoder:
+    """Reads messages of any mix of rows, DDL and resolved events; names of ENUM and SET need a table definition."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._parser = Parser()
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(256)
+
+    def decode(self, message: Message) -> list[Event]:
+        """One message → its events. WireError MALFORMED (with the byte), TOO_LARGE, EMPTY_RECORD."""
+        if message.value is None:
+            raise WireError("EMPTY_RECORD", details="a message without a value: Craft has no tombstones")
+        value = message.value
+        parts = self._parser.parse(value)
+        events = [self._event(value, part) for part in parts]
+        damaged_floats.mark(value, parts, events)
+        return events
+
+    def _event(self, data: bytes, part: Part) -> Event:
+        if isinstance(part, RowEvent):
+            return self._row(data, part)
+        if isinstance(part, DdlBody):
+            return DdlEvent("craft", part.db, part.table, part.commit_ts, part.type, part.query)
+        return Watermark("craft", part.commit_ts)
+
+    def _row(self, data: bytes, part: RowEvent) -> RowChange:
+        layout = self._layout(part)
+        flags: list[str] = []
+        raw: dict[str, dict[str, str]] = {}
+        before = None if part.old is None else _read(data, part.old, layout, flags, raw, "before")
+        after = None if part.new is None else _read(data, part.new, layout, flags, raw, "after")
+        extra: dict[str, Any] = {}
+        if part.partition != NO_PARTITION:
+            extra["partition"] = part.partition
+        if layout.types:
+            extra["types"] = layout.types
+        if raw:
+            extra["raw"] = raw
+        return RowChange(
+            "craft", layout.table, "d" if after is None else "c" if before is None else "u", part.commit_ts,
+            before, after, layout.table.handle_key, self._context.options.time_zone,
+            None, layout.version.commit_ts if layout.version else None, flags, extra, layout.key_only,
+        )  # fmt: skip
+
+    def _layout(self, part: RowEvent) -> _Layout:
+        id_ = TableId(part.db, part.table)
+        version = self._context.tables.at(id_, part.commit_ts) if self._context.tables else None
+        heads = tuple(None if side is None else side.head for side in (part.new, part.old))
+        known = (id_, *heads, version.commit_ts if version else None)
+        found = self._layouts.get(known)
+        if found is None:
+            first = part.new or part.old
+            assert first is not None
+            try:
+                found = _compile(id_, heads, version)
+            except ValueError as error:
+                raise malformed(first.pos, str(error)) from error
+            if len(first.head.names) <= _KEPT_COLUMNS:
+                self._layouts[known] = found
+        return found
+
+
+def _read(
+    data: bytes, group: Group, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], side: str
+) -> Row:
+    """The values of one side of a row."""
+    row: dict[str, str | bytes | None] = {}
+    pos, readers = group.pos, layout.readers
+    for name, length in zip(group.head.names, group.lengths, strict=True):
+        if length < 0:
+            row[name] = None
+            continue
+        content = data[pos : pos + length]
+        try:
+            row[name] = readers[name](content)
+        except columns.Odd as odd:
+            row[name] = odd.value
+            raw.setdefault(side, {})[name] = content.hex()
+            if odd.flag:
+                _flag(flags, f"{odd.flag}:{name}")
+        except ValueError as error:
+            raise malformed(pos, f"column {name!r}: {error}") from error
+        if name in layout.numbers:
+            _flag(flags, f"{columns.ENUM_NUMBER}:{name}")
+        pos += length
+    return row
+
+
+def _flag(flags: list[str], flag: str) -> None:
+    if flag not in flags:
+        flags.append(flag)
+
+
+def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion | None) -> _Layout:
+    """ValueError for columns that no row of a TiDB table has."""
+    sent: dict[str, tuple[int, int]] = {}
+    for head in heads:
+        for name, code, flags in zip(head.names, head.types, head.flags, strict=True) if head else ():
+            if sent.setdefault(name, (code, flags)) != (code, flags):
+                raise ValueError(f"column {name!r} has another type in the old row than in the new")
+    told = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
+    if version is not None and not all(
+        name in version.table.by_name and columns.fits(version.table.by_name[name], *kind)
+        for name, kind in sent.items()
+    ):
+        version = None  # the definition is not this table's: what the message says is all that is known
+    table = version.table if version else Table(id_, told)
+    by_name: dict[str, Column] = table.by_name
+    numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
+    new, old = heads
+    key_only = False
+    if new is None and old is not None:
+        whole = {c.name for c in table.columns if not c.virtual}
+        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or whole > set(old.names))
+    return _Layout(
+        table,
+        version,
+        {name: columns.reader(by_name[name], *kind) for name, kind in sent.items()},
+        frozenset(numbers),
+        {name: list(kind) for name, kind in sent.items() if columns.type_of(by_name[name]) != kind},
+        key_only,
+    )

@@ -1,0 +1,215 @@
+"""Change events → Craft messages, as TiCDC's classic encoder writes them (upstream tiflow `craft/craft_encoder.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.ddl.parser.action_types import ddl_type_of
+from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.craft import columns
+from schemas.formats.craft.layout import NO_PARTITION, Cells, RowOut, write_ddl, write_resolved, write_rows
+from schemas.formats.craft.primitives import check_utf8
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Message, Row, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, Value
+from schemas.model.types import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A column compiled: what the message says of it, and how its values are written."""
+
+    column: Column
+    code: int
+    flags: int
+    write: columns.Write
+
+
+class CraftEncoder:
+    """Rows of one source message go into as few messages as the options allow; DDL and resolved events go alone.
+
+    Options: max_batch_size, max_message_bytes (by TiCDC's estimate, which is on the large side), no_old_value,
+    delete_only_output_handle_key_columns, time_zone.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._options: Options = context.options
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = Bounded(256)
+
+    def encode(self, event: Event, origin: Message) -> list[Message]:
+        """An event → its message. A DDL without commit_ts, or of which nothing tells TiDB's type, can't be written."""
+        if isinstance(event, RowChange):
+            return self.encode_rows([event], origin)
+        if isinstance(event, DdlEvent):
+            ddl_type = ddl_type_of(event)
+            if ddl_type is None or event.commit_ts is None:
+                return []
+            for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
+                check_utf8(what, text)
+            value = write_ddl(event.db, event.table, event.commit_ts, ddl_type, event.query)
+        else:
+            value = write_resolved(event.commit_ts)
+        return [replace(origin, key=None, value=value)]
+
+    def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
+        """Rows → messages, cut where TiCDC cuts: after the row that reaches a limit. WireError by column."""
+        messages: list[Message] = []
+        batch: list[RowOut] = []
+        size = 0
+        for event in rows:
+            batch.append(self._row(event, origin))
+            size += batch[-1].estimate()
+            if size > self._options.max_message_bytes or len(batch) >= self._options.max_batch_size:
+                messages.append(replace(origin, key=None, value=write_rows(batch)))
+                batch, size = [], 0
+        if batch:
+            messages.append(replace(origin, key=None, value=write_rows(batch)))
+        return messages
+
+    def _row(self, event: RowChange, origin: Message) -> RowOut:
+        refuse_changed(event, self._options, keeps=columns.FLOAT_DAMAGED if event.format == "craft" else "")
+        before, after = event.before, event.after
+        if (before if event.op == "d" else after) is None:
+            raise WireError("INVALID_VALUE", column="op", details=f"op {event.op!r} without its row")
+        if event.op == "u" and before is None and not self._options.no_old_value:
+            event.flag("no_before")
+        if event.op == "d":
+            after = None
+        elif event.op != "u" or self._options.no_old_value:
+            before = None
+        commit_ts = commit_ts_of(event, origin)
+        if commit_ts is None:
+            event.flag("commit_ts_unknown")
+        if not event.db or not event.table_name:
+            raise WireError("INVALID_VALUE", column="table", details="Craft has no rows without schema and table names")
+        extra = event.extra if event.format == "craft" else {}
+        plan = self._plan(event, extra)
+        return RowOut(
+            event.db,
+            event.table_name,
+            commit_ts or 0,
+            _partition(extra),
+            self._side(event, plan, after, "after", extra),
+            self._side(event, plan, before, "before", extra),
+        )
+
+    def _plan(self, event: RowChange, extra: Mapping[str, Any]) -> dict[str, _Cell]:
+        """Cells of all columns that a row can have, in table order."""
+        own, table = event.format == "craft", event.table
+        types = _types(extra)
+        known = (id(table), own, *types.items())
+        if known in self._plans and self._plans[known][0] is table:
+            return self._plans[known][1]
+        plan = {}
+        for what, text in (
+            ("database", event.db),
+            ("table", event.table_name),
+            *((c.name, c.name) for c in table.columns),
+        ):
+            check_utf8(what, text)
+        for column in table.columns:
+            if not column.virtual:
+                if not own:
+                    _check_known(column)
+                kind = types.get(column.name) or columns.type_of(column)
+                plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
+        self._plans[known] = table, plan
+        return plan
+
+    def _side(
+        self, event: RowChange, plan: dict[str, _Cell], row: Row | None, side: str, extra: Mapping[str, Any]
+    ) -> Cells | None:
+        if row is None:
+            return None
+        cells = self._cells(event, plan, row, side)
+        raw = extra.get("raw", {}).get(side, {})
+        contents: list[bytes | None] = []
+        for cell in cells:
+            name = cell.column.name
+            value = row[name]
+            if value is None:
+                contents.append(None)
+            elif name in raw:
+                contents.append(_kept(name, raw[name]))
+            else:
+                contents.append(self._content(event, cell, value))
+        return Cells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
+
+    def _cells(self, event: RowChange, plan: dict[str, _Cell], row: Row, side: str) -> list[_Cell]:
+        """The columns to write: in the order they were read in, or the table's."""
+        for name in row:
+            if name not in plan and not (name in event.table.by_name and event.table.by_name[name].virtual):
+                raise WireError("INVALID_VALUE", column=name, details=f"table {event.table.id} has no such column")
+        if event.format == "craft":
+            cells = [plan[name] for name in row if name in plan]
+        else:
+            cells = [cell for name, cell in plan.items() if name in row]
+            if side == "after" and len(cells) < len(plan):
+                lost = next(name for name in plan if name not in row)
+                raise WireError("INVALID_VALUE", column=lost, details="the event does not carry it")
+        if event.op == "d":
+            if event.key_only:
+                event.flag("key_only_delete")
+            if self._options.delete_only_output_handle_key_columns:
+                cells = [cell for cell in cells if cell.column.handle_key]
+        if not cells:
+            details = "a row without columns to write: the table has no handle key"
+            raise WireError("INVALID_VALUE", column="key", details=details)
+        return cells
+
+    def _content(self, event: RowChange, cell: _Cell, value: Value) -> bytes:
+        column, kind = cell.column, cell.column.type.kind
+        try:
+            if kind in (Kind.ENUM, Kind.SET) and not column.elements:
+                if f"{columns.ENUM_NUMBER}:{column.name}" not in event.flags:
+                    raise columns.no_elements(column)
+                return columns.by_number(column, value)
+            if kind is Kind.FLOAT and f"{columns.FLOAT_DAMAGED}:{column.name}" in event.flags:
+                return columns.damaged_float(str(value))
+            if kind is Kind.TIMESTAMP and event.zone != self._options.time_zone:
+                value, twice = values.shift_zone(str(value), event.zone, self._options.time_zone)
+                if twice:
+                    event.flag(f"timestamp_fold:{column.name}")
+            return cell.write(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+
+
+def _check_known(column: Column) -> None:
+    """TYPE_UNKNOWN for a column of another format whose type is not certain; numbers need no elements and no length."""
+    if column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
+        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+
+
+def _partition(extra: Mapping[str, Any]) -> int:
+    partition = extra.get("partition", NO_PARTITION)
+    if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
+        raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
+    return partition
+
+
+def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """(type code, flags) of the columns whose own differ from what the table says."""
+    types: dict[str, tuple[int, int]] = {}
+    for name, kind in extra.get("types", {}).items():
+        if not (len(kind) == 2 and all(type(n) is int and 0 <= n < 1 << 63 for n in kind)):
+            raise WireError("INVALID_VALUE", column=name, details=f"{kind!r} is no type code and flags")
+        try:
+            columns.column_of(name, *kind)
+        except ValueError as error:
+            raise WireError("INVALID_VALUE", column=name, details=str(error)) from error
+        types[name] = (kind[0], kind[1])
+    return types
+
+
+def _kept(name: str, text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (ValueError, TypeError) as error:
+        raise WireError("INVALID_VALUE", column=name, details=f"{text!r} is no content in hex") from error

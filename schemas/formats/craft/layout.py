@@ -1,0 +1,387 @@
+"""What a Craft message is made of (upstream tiflow `pkg/sink/codec/craft/model.go`): taken apart and put together.
+
+    uvarint version | headers | bodies | term dictionary | size tables | reversed uvarint: bytes of the size tables
+
+The documents' description and TiCDC's code differ in places; the code is followed: differences in delta chunks and the
+lengths of nullable chunks are zig-zag, length -1 is NULL, the first size table is an ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.craft.primitives import (
+    delta_uvarints,
+    delta_varints,
+    malformed,
+    read_delta_uvarints,
+    read_delta_varints,
+    read_footer,
+    read_uvarint,
+    read_uvarints,
+    read_varints,
+    uvarint,
+    uvarints,
+    varints,
+)
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO
+
+VERSION = 1
+ROW, DDL, RESOLVED = 1, 2, 3
+NEW, OLD = 1, 2
+NO_PARTITION = NO_TERM = -1
+
+# Flags of a column.
+BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
+
+MAX_MESSAGE = 64 << 20
+MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
+MAX_COLUMNS = 4096  # TiDB's own limit of a table
+_KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """The part of a column group that rows of one table share: names, type codes, flags, and its own bytes."""
+
+    data: bytes
+    names: tuple[str, ...]
+    types: tuple[int, ...]
+    flags: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Group:
+    """One side of a row. lengths: of its values (-1: NULL), which follow one another from `pos` on."""
+
+    head: Head
+    lengths: list[int]
+    pos: int
+
+
+@dataclass(slots=True)
+class RowEvent:
+    db: str
+    table: str
+    commit_ts: int
+    partition: int
+    new: Group | None
+    old: Group | None
+
+
+@dataclass(slots=True)
+class DdlBody:
+    db: str
+    table: str
+    commit_ts: int
+    type: int
+    query: str
+
+
+@dataclass(slots=True)
+class Resolved:
+    commit_ts: int
+
+
+Part = RowEvent | DdlBody | Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A term dictionary, and the heads met with it (the same ids mean the same names)."""
+
+    terms: tuple[str, ...]
+    heads: list[Head]
+
+
+class Parser:
+    """Takes messages apart. Dictionaries and heads are kept: rows of a table repeat them byte for byte."""
+
+    def __init__(self) -> None:
+        self._terms: Bounded[bytes, _Terms] = Bounded(64)
+
+    def parse(self, data: bytes) -> list[Part]:
+        """A message → its events in order. WireError MALFORMED or TOO_LARGE, with the byte."""
+        if len(data) > MAX_MESSAGE:
+            raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+        if not data:
+            raise malformed(0, "an empty message")
+        version, start = read_uvarint(data, 0, len(data))
+        if version != VERSION:
+            raise malformed(0, f"Craft version {version} is not {VERSION}")
+        size, footer = read_footer(data, start)
+        if size > footer - start:
+            raise malformed(footer, f"size tables of {size} bytes, {footer - start} are there")
+        tables_at = footer - size
+        (head_size, terms_size), sizes, groups = _size_tables(data, tables_at, footer)
+        bodies_at = start + head_size
+        terms_at = tables_at - terms_size
+        if bodies_at + sum(sizes) != terms_at or terms_at < bodies_at:
+            raise malformed(tables_at, "headers, bodies and dictionary do not add up to what is before the size tables")
+        terms = self._dictionary(data, terms_at, tables_at)
+        return self._events(data, start, bodies_at, sizes, groups, terms)
+
+    def _dictionary(self, data: bytes, pos: int, end: int) -> _Terms:
+        known = data[pos:end]
+        found = self._terms.get(known)
+        if found is None:
+            found = _Terms(_terms(data, pos, end), [])
+            if len(known) <= _KEPT_TERMS:
+                self._terms[known] = found
+        return found
+
+    def _events(
+        self, data: bytes, pos: int, body: int, sizes: list[int], groups: list[list[int]], dictionary: _Terms
+    ) -> list[Part]:
+        count, start = len(sizes), pos
+        stamps, pos = read_delta_uvarints(data, pos, body, count)
+        types, pos = read_uvarints(data, pos, body, count)
+        partitions, pos = read_delta_varints(data, pos, body, count)
+        schemas, pos = read_delta_varints(data, pos, body, count)
+        tables, pos = read_delta_varints(data, pos, body, count)
+        if pos != body:
+            raise malformed(pos, f"headers end {body - pos} bytes before their size")
+        if max(stamps) > MAX_TSO:
+            raise malformed(start, f"commit_ts {max(stamps)} is no TSO")
+        terms = dictionary.terms
+        for ids in (schemas, tables):
+            if min(ids) < NO_TERM or max(ids) >= len(terms):
+                raise malformed(start, f"a name's id is not among the {len(terms)} terms")
+        rows = sum(t == ROW for t in types)
+        if rows != len(groups):
+            raise malformed(body, f"{len(groups)} tables of group sizes for {rows} rows")
+        parts: list[Part] = []
+        row_groups = iter(groups)
+        for stamp, kind, partition, schema, table, size in zip(
+            stamps, types, partitions, schemas, tables, sizes, strict=True
+        ):
+            end = body + size
+            db, name = (terms[i] if i >= 0 else "" for i in (schema, table))
+            if kind == ROW:
+                new, old = self._row(data, body, end, next(row_groups), dictionary)
+                if not db or not name:
+                    raise malformed(start, "a row without the name of its schema or table")
+                parts.append(RowEvent(db, name, stamp, partition, new, old))
+            elif kind == DDL:
+                ddl_type, query = _ddl(data, body, end)
+                parts.append(DdlBody(db, name, stamp, ddl_type, query))
+            elif kind == RESOLVED:
+                if size:
+                    raise malformed(body, "a resolved event with a body")
+                parts.append(Resolved(stamp))
+            else:
+                raise malformed(start, f"event type {kind} is not 1, 2 or 3")
+            body = end
+        return parts
+
+    def _row(
+        self, data: bytes, pos: int, end: int, sizes: list[int], dictionary: _Terms
+    ) -> tuple[Group | None, Group | None]:
+        if len(sizes) > 2 or sum(sizes) != end - pos or min(sizes) < 2:
+            raise malformed(pos, f"column groups of {sizes[:3]} bytes in a row of {end - pos}")
+        sides: dict[int, Group] = {}
+        for size in sizes:
+            kind = data[pos]
+            if kind not in (NEW, OLD) or kind in sides:
+                raise malformed(pos, f"column group {kind} is not one new and one old")
+            sides[kind] = _group(data, pos + 1, pos + size, dictionary)
+            pos += size
+        return sides.get(NEW), sides.get(OLD)
+
+
+def _size_tables(data: bytes, pos: int, end: int) -> tuple[list[int], list[int], list[list[int]]]:
+    """→ sizes of headers and dictionary, of the bodies, and of the column groups row by row."""
+    tables: list[list[int]] = []
+    while pos < end:
+        start = pos
+        count, pos = read_uvarint(data, pos, end)
+        if not 1 <= count <= end - pos:
+            raise malformed(start, f"a size table of {count} entries in {end - pos} bytes")
+        if len(tables) < 2 and count > MAX_EVENTS:
+            raise WireError("TOO_LARGE", where=f"value, byte {start}", details=f"{count} events, at most {MAX_EVENTS}")
+        sizes, pos = read_delta_varints(data, pos, end, count)
+        if min(sizes) < 0 or max(sizes) > start:
+            raise malformed(start, "a size is negative or larger than what is there")
+        tables.append(sizes)
+    if len(tables) < 2 or len(tables[0]) < 2:
+        raise malformed(end, "size tables of headers, dictionary and bodies are not all there")
+    return tables[0][:2], tables[1], tables[2:]
+
+
+def _terms(data: bytes, pos: int, end: int) -> tuple[str, ...]:
+    if pos == end:
+        return ()
+    start = pos
+    count, pos = read_uvarint(data, pos, end)
+    if not 1 <= count <= end - pos:
+        raise malformed(start, f"{count} terms in {end - pos} bytes")
+    lengths, pos = read_uvarints(data, pos, end, count)
+    if sum(lengths) != end - pos:
+        raise malformed(start, f"terms of {sum(lengths)} bytes, {end - pos} are there")
+    terms = []
+    for length in lengths:
+        terms.append(text(data, pos, pos + length))
+        pos += length
+    return tuple(terms)
+
+
+def text(data: bytes, pos: int, end: int) -> str:
+    """UTF-8 text. WireError MALFORMED."""
+    try:
+        return data[pos:end].decode()
+    except UnicodeDecodeError as error:
+        raise malformed(pos + error.start, "not UTF-8") from error
+
+
+def _ddl(data: bytes, pos: int, end: int) -> tuple[int, str]:
+    ddl_type, pos = read_uvarint(data, pos, end)
+    size, pos = read_uvarint(data, pos, end)
+    if size != end - pos:
+        raise malformed(pos, f"a query of {size} bytes, {end - pos} are there")
+    return ddl_type, text(data, pos, end)
+
+
+def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> Group:
+    """A column group after its kind: head, lengths, values; it must fill its size."""
+    for head in dictionary.heads:
+        if data.startswith(head.data, pos, end):
+            break
+    else:
+        head = _head(data, pos, end, dictionary.terms)
+        dictionary.heads[:] = (head, *dictionary.heads[:3])
+    pos += len(head.data)
+    lengths, pos = read_varints(data, pos, end, len(head.names))
+    if min(lengths) < -1:
+        raise malformed(pos, "a negative length")
+    if sum(lengths) + lengths.count(-1) != end - pos:
+        raise malformed(pos, f"values of {sum(lengths) + lengths.count(-1)} bytes, {end - pos} are there")
+    return Group(head, lengths, pos)
+
+
+def _head(data: bytes, pos: int, end: int, terms: tuple[str, ...]) -> Head:
+    start = pos
+    count, pos = read_uvarint(data, pos, end)
+    if not 1 <= count <= min((end - pos) // 4, MAX_COLUMNS):
+        raise malformed(start, f"{count} columns in {end - pos} bytes")
+    ids, pos = read_delta_varints(data, pos, end, count)
+    if min(ids) < 0 or max(ids) >= len(terms):
+        raise malformed(start, f"a column name's id is not among the {len(terms)} terms")
+    types, pos = read_uvarints(data, pos, end, count)
+    flags, pos = read_uvarints(data, pos, end, count)
+    names = tuple(terms[i] for i in ids)
+    if len(set(names)) != count:
+        raise malformed(start, "a column is there twice")
+    return Head(data[start:pos], names, tuple(types), tuple(flags))
+
+
+# ---------------------------------------------------------------------------------------------- writing
+class Dictionary:
+    """Terms by id, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def id(self, term: str) -> int:
+        return self._ids.setdefault(term, len(self._ids))
+
+    def optional(self, term: str) -> int:
+        """The id, -1 for no name."""
+        return self.id(term) if term else NO_TERM
+
+    def data(self) -> bytes:
+        if not self._ids:
+            return b""
+        terms = [term.encode() for term in self._ids]
+        return uvarint(len(terms)) + uvarints(map(len, terms)) + b"".join(terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One side of a row to be written; None is NULL."""
+
+    names: Sequence[str]
+    types: Sequence[int]
+    flags: Sequence[int]
+    contents: Sequence[bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOut:
+    db: str
+    table: str
+    commit_ts: int
+    partition: int
+    new: Cells | None
+    old: Cells | None
+
+    def estimate(self) -> int:
+        """TiCDC's estimate of the row's size, by which it cuts batches (upstream `rowChangedBuffer`)."""
+        size = 32 + len(self.db.encode()) + len(self.table.encode())
+        for side in (self.new, self.old):
+            if side is not None:
+                size += sum(len(name.encode()) for name in side.names) + 16 * len(side.names)
+                size += sum(len(content) for content in side.contents if content)
+        return size
+
+
+def write_rows(rows: Sequence[RowOut]) -> bytes:
+    """Rows → one message. Schema names get their ids first, then table names, then columns as they come."""
+    terms = Dictionary()
+    schemas = [terms.id(row.db) for row in rows]
+    tables = [terms.id(row.table) for row in rows]
+    groups = [
+        [_write_group(k, side, terms) for k, side in ((NEW, r.new), (OLD, r.old)) if side is not None] for r in rows
+    ]
+    stamps, partitions = [r.commit_ts for r in rows], [r.partition for r in rows]
+    return _message(
+        _headers(stamps, ROW, partitions, schemas, tables),
+        [b"".join(g) for g in groups],
+        terms.data(),
+        [[len(g) for g in row] for row in groups],
+    )
+
+
+def write_ddl(db: str, table: str, commit_ts: int, ddl_type: int, query: str) -> bytes:
+    """One DDL event → its message."""
+    terms = Dictionary()
+    schemas, tables = [terms.optional(db)], [terms.optional(table)]
+    data = query.encode()
+    body = uvarint(ddl_type) + uvarint(len(data)) + data
+    return _message(_headers([commit_ts], DDL, [NO_PARTITION], schemas, tables), [body], terms.data(), [])
+
+
+def write_resolved(commit_ts: int) -> bytes:
+    """One resolved event → its message."""
+    return _message(_headers([commit_ts], RESOLVED, [NO_PARTITION], [NO_TERM], [NO_TERM]), [b""], b"", [])
+
+
+def _headers(
+    stamps: Sequence[int], kind: int, partitions: Sequence[int], schemas: Sequence[int], tables: Sequence[int]
+) -> bytes:
+    kinds = uvarints([kind] * len(stamps))
+    return b"".join(
+        (delta_uvarints(stamps), kinds, delta_varints(partitions), delta_varints(schemas), delta_varints(tables))
+    )
+
+
+def _write_group(kind: int, cells: Cells, terms: Dictionary) -> bytes:
+    return b"".join(
+        (
+            uvarint(kind),
+            uvarint(len(cells.names)),
+            delta_varints([terms.id(name) for name in cells.names]),
+            uvarints(cells.types),
+            uvarints(cells.flags),
+            varints(-1 if content is None else len(content) for content in cells.contents),
+            *(content for content in cells.contents if content),
+        )
+    )
+
+
+def _message(headers: bytes, bodies: Sequence[bytes], terms: bytes, groups: Sequence[Sequence[int]]) -> bytes:
+    sizes = [[len(headers), len(terms)], [len(body) for body in bodies], *groups]
+    tables = b"".join(uvarint(len(table)) + delta_varints(table) for table in sizes)
+    return b"".join((uvarint(VERSION), headers, *bodies, terms, tables, uvarint(len(tables))[::-1]))

@@ -1,0 +1,1 @@
+"""The Debezium family: TiCDC's JSON and Avro, and what they share with Debezium's MySQL connector."""

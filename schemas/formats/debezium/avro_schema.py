@@ -1,0 +1,165 @@
+"""Table → the Avro schemas that TiCDC's Debezium Avro registers (upstream ticdc `codec/debezium/avro.go`).
+
+Every attribute stands in order of its name, every column may be null, and no column has its default (ticdc-wire.md
+§2.2). Names lack Debezium's `.Envelope`, `.Value` and `.Key`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec.go_text import go_json
+from schemas.formats.debezium import json_schema as json_form
+from schemas.formats.debezium import schema_changes
+from schemas.model.errors import WireError
+from schemas.model.names import sanitise_name
+from schemas.model.options import Options
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_AVRO = {
+    "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double", "boolean": "boolean",
+    "string": "string", "bytes": "bytes",
+}  # fmt: skip
+_SOURCE = (
+    ("string", False, "version"), ("string", False, "connector"), ("string", False, "name"), ("int64", False, "ts_ms"),
+    ("string", True, "snapshot"), ("string", False, "db"), ("string", False, "table"), ("int64", False, "server_id"),
+    ("string", True, "gtid"), ("string", False, "file"), ("int64", False, "pos"), ("int32", False, "row"),
+    ("int64", True, "thread"), ("string", True, "query"), ("int64", False, "commit_ts"),
+    ("string", False, "cluster_id"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """Schema texts of a message's key and value, and the subjects where the message has no topic of its own."""
+
+    key: str
+    value: str
+    key_name: str
+    value_name: str
+
+
+def row_schemas(table: Table, options: Options, cluster_id: str) -> Schemas:
+    """Of a row. WireError TYPE_UNKNOWN for a type that is not certain, MALFORMED where two names become one.
+
+    Virtual columns are left out: TiCDC lists them twice, which is no Avro schema, so it has none for such a table.
+    """
+    prefix = f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}"
+    name = f"{prefix}.{sanitise_name(table.id.table)}"
+    columns = [_column(c, options) for c in table.columns if not c.virtual]
+    sides = ({"field": side, "type": "struct", "optional": True, "name": name, "fields": columns} for side in _SIDES)
+    ends = ({"field": "op", "type": "string"}, {"field": "ts_ms", "type": "int64"})
+    envelope = {"name": name + "Envelope", "version": 1, "fields": [*sides, _source(prefix), *ends]}
+    key = {"name": name + "Key", "fields": [_column(c, options) for c in table.columns if c.handle_key]}
+    return _texts(key, envelope)
+
+
+_SIDES = ("before", "after")
+
+
+def watermark_schemas(cluster_id: str) -> Schemas:
+    """Of a watermark."""
+    name = f"{sanitise_name(cluster_id)}.watermark"
+    fields = [_source(name), *json_form.envelope_tail()]
+    return _texts({"name": name + ".Key", "fields": []}, {"name": name + ".Envelope", "version": 1, "fields": fields})
+
+
+def ddl_schemas(db: str, cluster_id: str) -> Schemas:
+    """Of a DDL message; the value's schema names the database."""
+    parts = [sanitise_name(cluster_id), sanitise_name(db)]
+    return _texts(schema_changes.KEY, schema_changes.value(_source(".".join(p for p in parts if p))))
+
+
+def _source(prefix: str) -> dict[str, Any]:
+    fields = [{"field": name, "type": kind, "optional": optional} for kind, optional, name in _SOURCE]
+    return {"field": "source", "type": "struct", "name": prefix + ".Source", "fields": fields}
+
+
+def _texts(key: Mapping[str, Any], value: Mapping[str, Any]) -> Schemas:
+    texts = [go_json(_type({**schema, "type": "struct"}, set())) for schema in (key, value)]
+    return Schemas(texts[0], texts[1], key["name"], value["name"])
+
+
+def _column(column: Column, options: Options) -> dict[str, Any]:
+    if column.vague:
+        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    field = {**json_form.field(replace(column, nullable=True, has_default=False), options)}
+    field["type"], name, field["parameters"] = connect_type(column, options)
+    return {**field, "name": name} if name else {k: v for k, v in field.items() if k != "name"}
+
+
+def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:
+    """(Connect type, semantic name or "", parameters) of a column. WireError TYPE_UNKNOWN."""
+    kind = column.type.kind
+    if kind is Kind.BINARY:
+        return "bytes", "", {}
+    if kind is Kind.DECIMAL:
+        if options.avro_decimal_handling_mode == "string":
+            return "string", "", {}
+        if column.length is None or column.scale is None:
+            details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
+            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        return "bytes", DECIMAL, {"precision": str(column.length), "scale": str(column.scale)}
+    if column.unsigned and column.type.bits == 64 and options.avro_bigint_unsigned_handling_mode == "string":
+        return "string", "", {}
+    if kind is Kind.DATETIME and column.scale is None:
+        column = replace(column, scale=6)  # microseconds hold every value
+    return json_form.connect_type(column)
+
+
+# ---------------------------------------------------------------------------------- Connect schema → Avro
+def _type(schema: Mapping[str, Any], named: set[str]) -> Any:
+    """A Connect schema as TiCDC's Avro. A record that was named before is referred to by its full name."""
+    kind = schema["type"]
+    if kind == "array":
+        return {"items": _type(schema["items"], named), "type": "array"}
+    name = schema.get("name", "")
+    if kind != "struct":
+        return _primitive(schema, kind, name)
+    if name in named:
+        return name
+    named.add(name)
+    namespace, _, short = name.rpartition(".")
+    version = {"connect.version": schema["version"]} if "version" in schema else {}
+    fields = _fields(schema["fields"], name, named)
+    record = {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace}
+    return {**record, "type": "record"}
+
+
+def _primitive(schema: Mapping[str, Any], kind: str, name: str) -> Any:
+    made: dict[str, Any] = {"connect.name": name} if name else {}
+    if schema.get("parameters"):
+        made["connect.parameters"] = schema["parameters"]
+    if kind == "int16":
+        made["connect.type"] = kind
+    if name == DECIMAL:
+        parameters = schema["parameters"]
+        scale = int(parameters["scale"])
+        made |= {"logicalType": "decimal", "precision": int(parameters["precision"]), "scale": scale}
+    elif "version" in schema:
+        made["connect.version"] = schema["version"]
+    return {**made, "type": _AVRO[kind]} if made else _AVRO[kind]
+
+
+def _fields(fields: Iterable[Mapping[str, Any]], record: str, named: set[str]) -> list[dict[str, Any]]:
+    out = []
+    for field in fields:
+        kind = _type(field, named)
+        made: dict[str, Any] = {"connect.field": field["field"]}
+        if field.get("optional"):
+            made["default"], kind = None, ["null", kind]
+        made["name"] = sanitise_name(field["field"])
+        if "tidb_type" in field:
+            made["tidb_type"] = field["tidb_type"]
+        out.append({**made, "type": kind})
+    names = [f["name"] for f in out]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        details = f"two columns become {twice!r} in Avro; TiCDC's encoder refuses such a table too"
+        raise WireError("MALFORMED", where=f"record {record}", details=details)
+    return out

@@ -1,0 +1,1 @@
+"""Kafka Connect's schemas and values, as Debezium uses them. Nothing of TiCDC."""

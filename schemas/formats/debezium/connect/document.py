@@ -1,0 +1,108 @@
+"""Kafka Connect schemas behind Avro ones: what the `connect.*` attributes say, in the form that Connect's JSON has.
+
+Source: Confluent's AvroData (types.md §5); TiCDC writes the same attributes by its own encoder (ticdc-wire.md §2.2).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.codec import avro_schema
+from schemas.codec.avro_schema import Field, Type
+from schemas.codec.json_exact import Number
+from schemas.model.errors import WireError
+from schemas.model.values import as_float32
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_CONNECT = {
+    "int": "int32", "long": "int64", "float": "float", "double": "double", "boolean": "boolean",
+    "string": "string", "bytes": "bytes", "record": "struct", "array": "array",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A compiled Avro schema: its Connect schema, and the reader of its body."""
+
+    schema: dict[str, Any]
+    body: binary.Reader
+
+    def read(self, data: bytes, pos: int, where: str) -> dict[str, Any]:
+        """The whole body → payload. WireError TRUNCATED, MALFORMED, TRAILING_BYTES."""
+        try:
+            payload, pos = self.body(data, pos)
+        except binary.Cut as cut:
+            field, _, details = str(cut).rpartition(": ")
+            raise WireError("TRUNCATED", where=where, field=f"field {field!r}"[:200], details=details) from cut
+        except ValueError as error:
+            raise WireError("MALFORMED", where=where, details=f"field {error}"[:300]) from error
+        if pos != len(data):
+            raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
+        return dict(payload)
+
+
+def document(text: str, where: str) -> Document:
+    """Schema text → document. WireError UNSUPPORTED_SCHEMA for what is no record of Connect's."""
+    try:
+        parsed = avro_schema.parse(text)
+        if parsed.kind != "record":
+            raise ValueError(f"a record is needed, this is a {parsed.kind}")
+        return Document(connect_schema(parsed), avro_schema.reader(parsed, number))
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        details = f"not a schema that Kafka Connect registers: {error}"[:300]
+        raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
+
+
+def number(value: float) -> Number:
+    """A number that was read → its text, as JSON would have it."""
+    return Number(repr(value))
+
+
+def connect_schema(of: Type, field: Field | None = None) -> dict[str, Any]:
+    """An Avro type, and the field it is of → Connect schema. ValueError."""
+    present = of.present
+    props = present.props
+    out: dict[str, Any] = {"type": _text(props.get("connect.type", _CONNECT[present.kind]))}
+    out["optional"] = of.optional
+    if present.kind == "record":
+        out["fields"] = [connect_schema(f.type, f) for f in present.fields]
+    elif present.kind == "array":
+        out["items"] = connect_schema(present.branches[0])
+    if "connect.name" in props:
+        out["name"] = _text(props["connect.name"])
+    if "connect.version" in props:
+        out["version"] = props["connect.version"]
+    if "connect.parameters" in props:
+        out["parameters"] = {_text(k): _text(v) for k, v in dict(props["connect.parameters"]).items()}
+    if field is not None:
+        out["field"] = field.label
+        if "tidb_type" in field.props:
+            out["tidb_type"] = _text(field.props["tidb_type"])
+        default = props.get("connect.default", field.props.get("default"))
+        if default is not None and present.kind not in ("record", "array"):
+            out["default"] = _default(present.kind, default)
+    return out
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"an attribute is no text: {str(value)[:60]}")
+    return value
+
+
+def _default(kind: str, default: Any) -> Any:
+    if kind == "bytes":
+        return _text(default).encode("latin-1", "replace")
+    if kind == "float":  # as the values of its fields are read: 3.14 is 3.140000104904175 there
+        with suppress(OverflowError):
+            return number(as_float32(float(default)))
+    if kind in ("float", "double"):
+        return number(float(default))
+    if isinstance(default, int) and not isinstance(default, bool):
+        return number(default)
+    if not isinstance(default, str | bool):
+        raise ValueError(f"a default is neither text nor number: {str(default)[:60]}")
+    return default

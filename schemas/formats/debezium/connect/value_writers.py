@@ -1,0 +1,293 @@
+"""Plain values → values of a Kafka Connect schema: what Debezium's Avro and JSON are made of.
+
+A column's Connect type and semantic name (as published) choose the form: integers, floats, text, booleans, and bytes
+for DECIMAL (unscaled, big-endian), BIT (little-endian) and binary columns. Sources: types.md §1; Debezium's
+`io.debezium.time` types. What a form can't hold is a LossyError, or flagged where the options say so.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from schemas.codec.avro import decimal_size
+from schemas.model import values
+from schemas.model.errors import LossyError, WireError
+from schemas.model.event import Row, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import Kind
+
+RowValues = Callable[[Row, RowChange], dict[str, Any]]
+"""(row, the event it is of) → values by column name. WireError INVALID_VALUE; LossyError."""
+
+_CONNECT, _TIME = "org.apache.kafka.connect.data.", "io.debezium.time."
+_DAY = 86_400_000_000  # microseconds
+_NANO_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Where a value goes.
+
+    signed64: BIGINT UNSIGNED over 2^63-1 is "lost" as negative, "told" by the schema, or "refused" by the encoder.
+    raw_text: text that is not UTF-8 can be written byte for byte. binary: text form of bytes. required: NOT NULL
+    columns are declared so.
+    """
+
+    column: Column
+    connect: str
+    semantic: str
+    lossy: bool
+    signed64: str = "refused"
+    raw_text: bool = True
+    binary: str = "base64"
+    required: bool = False
+
+    def lose(self, what: str, details: str, event: RowChange) -> None:
+        """The value is about to change: flagged where that was asked for, else refused."""
+        if not self.lossy:
+            raise LossyError("LOSSY_VALUE", column=self.column.name, details=details)
+        event.flag(f"{what}:{self.column.name}")
+
+
+def row_values(
+    columns: tuple[Column, ...], connect_type: Callable[[Column], tuple[str, str]], options: Options, **settings: Any
+) -> RowValues:
+    """Compiled writer of rows; `settings` are those of `Form`."""
+    lossy, required = options.on_lossy == "flag", bool(settings.get("required"))
+    cells = []
+    for column in columns:
+        form = Form(column, *connect_type(column), lossy, **settings)
+        cells.append((column, partial(_WRITERS[column.type.kind], form)))
+
+    def write(row: Row, event: RowChange) -> dict[str, Any]:
+        return {column.name: _cell(column, one, required, row, event) for column, one in cells}
+
+    return write
+
+
+def plain_writer(form: Form) -> Callable[[Any], Any]:
+    """Writer of one value that is of no event, such as a column's default. LossyError, ValueError."""
+    nothing = RowChange("", Table(TableId("", ""), ()), "c", None, None, None, (), "UTC")
+    return lambda value: _WRITERS[form.column.type.kind](form, value, nothing)
+
+
+def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool, row: Row, event: RowChange) -> Any:
+    value = row.get(column.name)
+    if value is None:
+        if column.name not in row and not event.key_only:
+            raise WireError("INVALID_VALUE", column=column.name, details="the event does not carry it")
+        if required and not event.key_only and not column.nullable:
+            raise WireError("INVALID_VALUE", column=column.name, details="NULL in a NOT NULL column")
+        return None
+    try:
+        if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
+            value, twice = values.shift_zone(str(value), event.zone, "UTC")
+            if twice:
+                event.flag(f"timestamp_fold:{column.name}")
+        return write(value, event)
+    except WireError:
+        raise
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+
+
+# ---------------------------------------------------------------------------------- by kind
+def _integer(to: Form, text: str, event: RowChange) -> Any:
+    number = values.integer(text)
+    values.check_range(number, to.column.type.bits, to.column.unsigned)
+    if to.connect == "string":
+        return text
+    if to.semantic:
+        return _unscaled_bytes(number)
+    if number >> 63 <= 0:
+        return number
+    if to.signed64 == "refused":
+        raise ValueError(f"{text} is above 2^63-1: set avro_bigint_unsigned_handling_mode to string")
+    if to.signed64 == "lost":
+        details = (
+            f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
+            "set bigint_unsigned_handling_mode to precise, or --on-lossy flag"
+        )
+        to.lose("unsigned_wrapped", details, event)
+    return number - (1 << 64)
+
+
+def _unscaled_bytes(number: int) -> bytes:
+    return number.to_bytes(decimal_size(number), "big", signed=True)
+
+
+def _year(_to: Form, text: str, _event: RowChange) -> int:
+    number = values.integer(text)
+    values.check_year(number)
+    return number
+
+
+def _float(to: Form, text: str, _event: RowChange) -> float:
+    single = values.single(text)
+    # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
+    return single if to.connect == "double" else values.real(text)
+
+
+def _double(_to: Form, text: str, _event: RowChange) -> float:
+    return values.real(text)
+
+
+def _decimal(to: Form, text: str, event: RowChange) -> Any:
+    if to.connect == "string":
+        values.decimal_check(to.column.length, to.column.scale)(text)
+        return text
+    values.check_decimal(text)
+    if to.connect == "bytes":
+        assert to.column.length is not None
+        assert to.column.scale is not None
+        return _unscaled_bytes(values.unscaled_decimal(text, to.column.length, to.column.scale))
+    if not values.survives_double(text):
+        details = f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded"
+        to.lose("lossy_decimal", details, event)
+    return float(text)
+
+
+def _bit(to: Form, value: Value, _event: RowChange) -> Any:
+    data = _need_bytes(value)
+    if to.connect == "boolean":
+        return any(data)
+    size = values.bit_size(to.column.length or 1)
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes are no BIT({to.column.length})")
+    return data[::-1]
+
+
+def _text(to: Form, value: str | bytes, event: RowChange) -> str:
+    if isinstance(value, bytes):
+        if not to.raw_text:
+            to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", event)
+        return value.decode("utf-8", "surrogateescape")
+    return value
+
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _enum(to: Form, value: str | bytes, event: RowChange) -> str:
+    text, elements = _text(to, value, event), to.column.elements
+    if text not in elements and _ESCAPED.sub(r"\1", text) in elements:
+        # Readers take back the escapes of the connector's binlog values (types.md §1): it would become the other one.
+        raise ValueError(f"{text[:80]!r} is none of its elements, and would be read as one of them without its escapes")
+    return text
+
+
+def _binary(to: Form, value: Value, _event: RowChange) -> Any:
+    data = _need_bytes(value)
+    return data if to.connect == "bytes" else BINARY_TEXT[to.binary](data)
+
+
+def _need_bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("text, where binary is needed")
+    return value
+
+
+BINARY_TEXT: dict[str, Callable[[bytes], str]] = {
+    "base64": values.base64_text,
+    "base64-url-safe": lambda data: base64.urlsafe_b64encode(data).decode("ascii"),
+    "hex": bytes.hex,
+}
+
+
+# ---------------------------------------------------------------------------------- dates and times
+def _datelike(convert: Callable[[Form, str, RowChange], Any]) -> Callable[[Form, str, RowChange], Any]:
+    """Dates that Debezium has no number for are refused, or become NULL (1970 in a NOT NULL column) as in TiCDC."""
+
+    def write(to: Form, text: str, event: RowChange) -> Any:
+        if is_zero_date(text):
+            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", event)
+            return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), event)
+        if text[:2] == "00":
+            to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", event)
+            text = adjusted_year(text)
+        return convert(to, text, event)
+
+    return write
+
+
+def adjusted_year(text: str) -> str:
+    """A date of a year below 100 as the connector's time adjuster has it: 1 to 69 are in the 2000s, the rest before."""
+    return ("20" if values.integer(text[2:4].lstrip("0") or "0") < 70 else "19") + text[2:]
+
+
+def is_zero_date(text: str) -> bool:
+    """True for 0000-00-00 and for dates whose month or day is zero, with a time or without."""
+    day = text[:10]
+    return len(day) == 10 and day.replace("-", "").isdigit() and (day[:4] == "0000" or "-00" in day)
+
+
+def _date(to: Form, text: str, _event: RowChange) -> Any:
+    days = values.days_of_date(text)
+    return text + "Z" if to.connect == "string" else days
+
+
+def _datetime(to: Form, text: str, event: RowChange) -> Any:
+    micros = values.micros_of_datetime(text)
+    if to.connect == "string":
+        return text.replace(" ", "T") + "Z"
+    if to.semantic.endswith("MicroTimestamp"):
+        return micros
+    if to.semantic.endswith("NanoTimestamp"):
+        if not -_NANO_MAX <= micros * 1000 <= _NANO_MAX:
+            raise LossyError("LOSSY_VALUE", column=to.column.name, details=f"{text} has no number of nanoseconds")
+        return micros * 1000
+    return _milliseconds(to, text, micros, event)
+
+
+def _milliseconds(to: Form, text: str, micros: int, event: RowChange) -> int:
+    if micros % 1000:
+        if not to.semantic.startswith(_CONNECT):
+            raise ValueError(f"{text} has more than {to.column.scale} fraction digits")
+        to.lose("fraction_cut", f"{text} has digits below a millisecond, which time.precision.mode=connect cuts", event)
+    return micros // 1000
+
+
+def _timestamp(_to: Form, text: str, _event: RowChange) -> str:
+    if text.startswith(values.ZERO_TIMESTAMP):
+        return EPOCH_TIMESTAMP
+    values.micros_of_datetime(text)
+    return text.replace(" ", "T") + "Z"
+
+
+EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
+
+
+def _time(to: Form, text: str, event: RowChange) -> Any:
+    micros = values.micros_of_time(text)
+    if to.semantic == _TIME + "MicroTime":
+        return micros
+    if to.semantic == _TIME + "NanoTime":
+        return micros * 1000
+    if not 0 <= micros < _DAY:
+        mode = "isostring" if to.connect == "string" else "connect"
+        details = f"{text} is no time of day: time.precision.mode={mode} has no form for it"
+        raise LossyError("LOSSY_VALUE", column=to.column.name, details=details)
+    return text + "Z" if to.connect == "string" else _milliseconds(to, text, micros, event)
+
+
+_WRITERS: dict[Kind, Callable[[Form, Any, RowChange], Any]] = {
+    Kind.INTEGER: _integer,
+    Kind.YEAR: _year,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.BIT: _bit,
+    Kind.BINARY: _binary,
+    Kind.DATE: _datelike(_date),
+    Kind.DATETIME: _datelike(_datetime),
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+    Kind.ENUM: _enum,
+    **dict.fromkeys((Kind.TEXT, Kind.SET, Kind.JSON, Kind.VECTOR), _text),
+}

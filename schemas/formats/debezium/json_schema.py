@@ -1,0 +1,211 @@
+"""Table → the Kafka Connect schemas in TiCDC's Debezium JSON (upstream ticdc `codec/debezium/codec.go`).
+
+All texts are compact JSON in TiCDC's key order. TiCDC lists a virtual column twice, in its place and at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from schemas.formats.debezium import schema_changes
+from schemas.model import values
+from schemas.model.names import sanitise_name, sanitise_topic_part
+from schemas.model.options import Options
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
+from schemas.model.values import is_clock
+
+_TIME = "io.debezium.time."
+_SOURCE = (
+    ("string", False, "version"), ("string", False, "connector"), ("string", False, "name"), ("int64", False, "ts_ms"),
+    ("snapshot", True, "snapshot"), ("string", False, "db"), ("string", True, "sequence"), ("string", True, "table"),
+    ("int64", False, "server_id"), ("string", True, "gtid"), ("string", False, "file"), ("int64", False, "pos"),
+    ("int32", False, "row"), ("int64", True, "thread"), ("string", True, "query"),
+)  # fmt: skip
+_SNAPSHOT = {
+    "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
+    "parameters": {"allowed": "true,last,false,incremental"}, "default": "false", "field": "snapshot",
+}  # fmt: skip
+_TRANSACTION = {
+    "type": "struct",
+    "fields": [
+        {"type": "string", "optional": False, "field": "id"},
+        {"type": "int64", "optional": False, "field": "total_order"},
+        {"type": "int64", "optional": False, "field": "data_collection_order"},
+    ],
+    "optional": True, "name": "event.block", "version": 1, "field": "transaction",
+}  # fmt: skip
+
+
+def name_prefix(table: Table, cluster_id: str) -> str:
+    """`<cluster>.<db>.<table>`, what the names of key, row and envelope schemas start with."""
+    return f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}.{sanitise_topic_part(table.id.table)}"
+
+
+def key_schema(table: Table, options: Options, cluster_id: str) -> str:
+    """Schema of a row's key."""
+    columns = [c for c in table.columns if c.handle_key]
+    return compact(
+        {
+            "type": "struct",
+            "name": name_prefix(table, cluster_id) + ".Key",
+            "optional": False,
+            "fields": [field(c, options) for c in columns],
+        }
+    )
+
+
+def value_schema(table: Table, options: Options, cluster_id: str, known: frozenset[str] | None) -> str:
+    """Schema of a row's envelope. `known`: columns that may be called NOT NULL; None means all (see `field`)."""
+    prefix = name_prefix(table, cluster_id)
+    columns = [field(c, options, known is None or c.name in known) for c in _listed(table.columns)]
+    row = [
+        {"type": "struct", "optional": True, "name": prefix + ".Value", "field": side, "fields": columns}
+        for side in ("before", "after")
+    ]
+    return compact(
+        {
+            "type": "struct", "optional": False, "name": prefix + ".Envelope", "version": 1,
+            "fields": [*row, source(options), *envelope_tail()],
+        }
+    )  # fmt: skip
+
+
+def watermark_schemas(options: Options) -> tuple[str, str]:
+    """Schemas of a watermark's key and envelope."""
+    name = f"{sanitise_name(options.cluster_id)}.watermark"
+    key = {"type": "struct", "name": f"{name}.Key", "optional": False, "fields": []}
+    fields = [source(options), *envelope_tail()]
+    value = {"type": "struct", "optional": False, "name": f"{name}.Envelope", "version": 1, "fields": fields}
+    return compact(key), compact(value)
+
+
+def ddl_schemas(options: Options) -> tuple[str, str]:
+    """Schemas of a DDL message's key and value; start_ts is a row's only."""
+    own = replace(options, debezium_include_start_ts=False)
+    return compact(schema_changes.KEY), compact(schema_changes.value(source(own)))
+
+
+def envelope_tail() -> Iterator[dict[str, Any]]:
+    """The fields that follow source."""
+    yield {"type": "string", "optional": False, "field": "op"}
+    yield {"type": "int64", "optional": True, "field": "ts_ms"}
+    yield _TRANSACTION
+
+
+def source(options: Options) -> dict[str, Any]:
+    """Schema of the source block; commit_ts and cluster_id are declared with the TiDB extension only."""
+    fields = [
+        _SNAPSHOT if kind == "snapshot" else {"type": kind, "optional": optional, "field": name}
+        for kind, optional, name in _SOURCE
+    ]
+    if options.enable_tidb_extension:
+        fields.append({"type": "int64", "optional": False, "field": "commit_ts"})
+        fields.append({"type": "string", "optional": False, "field": "cluster_id"})
+    if options.debezium_include_start_ts:
+        fields.append({"type": "int64", "optional": False, "field": "start_ts"})
+    name = "io.debezium.connector.mysql.Source"
+    return {"type": "struct", "fields": fields, "optional": False, "name": name, "field": "source"}
+
+
+def _listed(columns: Iterable[Column]) -> list[Column]:
+    listed = list(columns)
+    return listed + [c for c in listed if c.virtual]
+
+
+def field(column: Column, options: Options, not_null_known: bool = True) -> dict[str, Any]:
+    """Schema of one column. A NOT NULL column is called optional where its value is not known (a key-only delete)."""
+    out: dict[str, Any] = {}
+    if options.enable_tidb_extension:
+        # TiCDC leaves UNSIGNED out of DECIMAL's tidb_type (golden debezium/wide.ext.schema).
+        unsigned = column.unsigned and column.type.kind is not Kind.DECIMAL
+        out["tidb_type"] = column.type.name + " unsigned" * unsigned
+    out["type"], name, parameters = connect_type(column)
+    out["optional"] = column.nullable or not not_null_known
+    if name:
+        out["name"] = name
+        if column.type.kind is not Kind.VECTOR:
+            out["version"] = 1
+    if parameters:
+        out["parameters"] = parameters
+    out["field"] = column.name
+    if column.has_default and column.default is not None:
+        default = _default(column, out["type"])
+        if default is not None:
+            out["default"] = default
+    return out
+
+
+def connect_type(column: Column) -> tuple[str, str, dict[str, str]]:
+    """(Connect type, semantic name or "", parameters) of a column."""
+    row, kind = column.type, column.type.kind
+    connect = (row.connect_unsigned if column.unsigned else "") or row.connect
+    if kind is Kind.BIT:
+        if column.length == 1:
+            return "boolean", "", {}
+        return connect, row.semantic, {"length": str(column.length)}
+    if kind is Kind.ENUM:
+        return connect, row.semantic, {"allowed": values.join_allowed(column.elements)}
+    if kind is Kind.SET:
+        return connect, row.semantic, {"allowed": ",".join(column.elements)}
+    if kind is Kind.DATETIME:
+        return connect, _TIME + ("Timestamp" if in_milliseconds(column) else "MicroTimestamp"), {}
+    if kind is Kind.FLOAT and column.scale is not None:
+        return "double", "", {}  # FLOAT(M,D)
+    return connect, row.semantic, {}
+
+
+def in_milliseconds(column: Column) -> bool:
+    """True for DATETIME(0..3); where the fsp is not known too, as 0 is what most columns have."""
+    return column.scale is None or column.scale <= 3
+
+
+def _default(column: Column, connect: str) -> Any:
+    """A column's default as TiCDC puts it into the schema; None where it writes none, or has no number for it."""
+    value, kind = column.default, column.type.kind
+    if isinstance(value, bytes):
+        return _bytes_default(column, value, connect)
+    assert value is not None
+    if kind in (Kind.DATETIME, Kind.TIMESTAMP) and (column.default_is_expr or is_clock(value)):
+        if kind is Kind.DATETIME:
+            return 0
+        return None if column.nullable else "1970-01-01T00:00:00Z"
+    try:
+        return _value_default(column, kind, value)
+    except ValueError:
+        return None
+
+
+def _value_default(column: Column, kind: Kind, value: str) -> Any:
+    if kind in _NUMBERS:
+        return values.json_double(value)
+    if kind is Kind.DATE:
+        return values.days_of_date(value)
+    if kind is Kind.DATETIME:
+        micros = values.micros_of_datetime(value)
+        return micros // 1000 if in_milliseconds(column) else micros
+    if kind is Kind.TIME:
+        return values.micros_of_time(value)
+    if kind is Kind.TIMESTAMP:
+        return value.replace(" ", "T") + "Z"
+    return value
+
+
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
+    if column.type.kind is Kind.BIT:
+        return any(value) if connect == "boolean" else values.base64_text(value[::-1])
+    return value.decode("utf-8", "replace")  # TiCDC writes a binary default as raw text
+
+
+def compact(value: Any) -> str:
+    """Compact JSON, UTF-8 as it is."""
+    return _COMPACT.encode(value)
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps makes one for each call

@@ -1,0 +1,1 @@
+"""Messages of Debezium's MySQL connector, read and written."""

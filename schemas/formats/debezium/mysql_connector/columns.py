@@ -1,0 +1,141 @@
+"""Columns of Debezium's MySQL connector: a field of the Connect schema → column.
+
+Sources: types.md §1; Debezium's documentation of the MySQL connector, "Data type mappings". What the schema leaves open
+is the column's `vague`, unless the connector propagates the source's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from schemas.formats.debezium.connect.document import DECIMAL
+from schemas.model.table import Column
+from schemas.model.types import BY_CONNECT, BY_NAME, Kind
+
+TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
+_SOURCE = "__debezium.source.column."
+GEOMETRY = "GEOMETRY, which TiDB does not have"
+
+# Semantic name → (type, fraction digits where the name says how many at most).
+SEMANTIC: dict[str, tuple[str, int | None]] = {
+    DECIMAL: ("decimal", None),
+    DATA + "Bits": ("bit", None),
+    DATA + "Enum": ("enum", None),
+    DATA + "EnumSet": ("set", None),
+    DATA + "Json": ("json", None),
+    DATA + "FloatVector": ("vector", None),
+    DATA + "TiDBVectorFloat32": ("vector", None),
+    **dict.fromkeys((TIME + "Date", TIME + "IsoDate", CONNECT + "Date"), ("date", None)),
+    TIME + "Timestamp": ("datetime", 3),
+    CONNECT + "Timestamp": ("datetime", None),
+    **dict.fromkeys((TIME + "MicroTimestamp", TIME + "NanoTimestamp"), ("datetime", 6)),
+    TIME + "IsoTimestamp": ("datetime", None),
+    TIME + "ZonedTimestamp": ("timestamp", None),
+    **dict.fromkeys(
+        (CONNECT + "Time", *(TIME + t for t in ("Time", "MicroTime", "NanoTime", "IsoTime"))), ("time", None)
+    ),
+    TIME + "Year": ("year", None),
+}
+_ALIASES = {"integer": "int", "numeric": "decimal", "fixed": "decimal", "dec": "decimal", "real": "double",
+            "bool": "tinyint", "boolean": "tinyint"}  # fmt: skip
+_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+
+
+def column_of(field: Mapping[str, Any]) -> Column:
+    """A field of a row's schema → column. KeyError or ValueError for what the connector does not write."""
+    name, connect, semantic = field["field"], field["type"], field.get("name", "")
+    parameters = field.get("parameters") or {}
+    column = Column(name, BY_NAME["text"], nullable=bool(field["optional"]))
+    if semantic.startswith(DATA + "geometry."):
+        return replace(column, vague=GEOMETRY)
+    return _propagated(column, connect, parameters) or _guessed(column, connect, semantic, parameters)
+
+
+# What a field without a semantic name can be.
+_KINDS = {
+    **dict.fromkeys(("int16", "int32", "int64"), (Kind.INTEGER,)),
+    "float": (Kind.FLOAT,),
+    "double": (Kind.DOUBLE, Kind.FLOAT, Kind.DECIMAL),
+    "boolean": (Kind.BIT,),
+    "bytes": (Kind.BINARY,),
+    "string": (Kind.TEXT, Kind.BINARY, Kind.DECIMAL),
+}
+
+
+def fits(column: Column, field: Mapping[str, Any]) -> bool:
+    """Whether a definition's column can be what the schema declares. No commit_ts says which version is meant."""
+    semantic, kind = field.get("name", ""), column.type.kind
+    if semantic == DECIMAL:
+        return kind is Kind.DECIMAL or (column.type.bits == 64 and column.unsigned)
+    if semantic:
+        return semantic in SEMANTIC and BY_NAME[SEMANTIC[semantic][0]].kind is kind
+    return kind in _KINDS.get(field["type"], ())
+
+
+def _guessed(column: Column, connect: str, semantic: str, parameters: Mapping[str, str]) -> Column:
+    """From Connect's type and the semantic name: what they leave open is `vague`."""
+    if semantic:
+        if semantic not in SEMANTIC:
+            raise ValueError(f"column {column.name!r} has the unknown type {semantic[:80]!r}")
+        type_, scale = SEMANTIC[semantic]
+        column = replace(column, type=BY_NAME[type_], scale=scale)
+    elif connect == "bytes":
+        column = replace(column, type=BY_NAME["blob"])
+    elif connect in BY_CONNECT:
+        found, vague = BY_CONNECT[connect]
+        column = replace(column, type=found, vague=vague)
+    else:
+        raise ValueError(f"column {column.name!r} has the unknown type {connect!r}")
+    if semantic == DECIMAL:
+        precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
+        vague = "DECIMAL(20,0) or BIGINT UNSIGNED" if (precision, scale) == (20, 0) else ""
+        return replace(column, length=precision, scale=scale, vague=vague)
+    if column.type.kind is Kind.BIT:
+        return replace(column, length=1 if connect == "boolean" else int(parameters["length"]))
+    if "allowed" in parameters:
+        return replace(column, elements=split_allowed(parameters["allowed"], column.type.kind is Kind.ENUM))
+    return column
+
+
+def _propagated(column: Column, connect: str, parameters: Mapping[str, str]) -> Column | None:
+    """From `column.propagate.source.type`: the exact type. None where it is not told, or not one of TiDB's."""
+    words = parameters.get(_SOURCE + "type", "").lower().split()
+    name = _ALIASES.get(words[0], words[0]) if words else ""
+    length, scale = (
+        int(parameters[_SOURCE + key]) if _SOURCE + key in parameters else None for key in ("length", "scale")
+    )
+    if name == "float" and connect == "double" and scale is None:
+        name = "double"  # FLOAT(25..53)
+    if name not in BY_NAME:
+        return None
+    column = replace(column, type=BY_NAME[name], length=length, scale=scale, unsigned="unsigned" in words)
+    kind = column.type.kind
+    if kind in _TEMPORAL:
+        return replace(column, length=None, scale=length or 0)
+    if kind is Kind.DECIMAL:
+        return replace(column, scale=scale or 0)
+    if kind is Kind.BIT:
+        return replace(column, length=length or 1)
+    if "allowed" in parameters:
+        column = replace(column, elements=split_allowed(parameters["allowed"], kind is Kind.ENUM))
+    return replace(column, zerofill="zerofill" in words)
+
+
+def split_allowed(allowed: str, escaped: bool) -> tuple[str, ...]:
+    """Debezium's `allowed` list → elements. An ENUM's escapes `,` and `\\` by a backslash, a SET's nothing."""
+    if not escaped:
+        return tuple(allowed.split(","))
+    elements, current, after = [], "", False
+    for char in allowed:
+        if after:
+            current, after = current + char, False
+        elif char == "\\":
+            after = True
+        elif char == ",":
+            elements.append(current)
+            current = ""
+        else:
+            current += char
+    return (*elements, current)

@@ -1,0 +1,185 @@
+"""Table → the Kafka Connect schemas of Debezium's MySQL connector 3.6 (types.md §2, §5, §7; Debezium's documentation).
+
+Only NOT NULL columns have their defaults here: Connect's converters put a default where the row has NULL (types.md §2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from schemas.formats.debezium import json_schema as ticdc
+from schemas.model.errors import WireError
+from schemas.model.names import sanitise_name
+from schemas.model.options import Options
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+_SNAPSHOT = {
+    "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
+    "parameters": {"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
+    "default": "false", "field": "snapshot",
+}  # fmt: skip
+_SOURCE = (
+    ("version", "string", False), ("connector", "string", False), ("name", "string", False),
+    ("ts_ms", "int64", False), ("snapshot", "", True), ("db", "string", False), ("sequence", "string", True),
+    ("ts_us", "int64", True), ("ts_ns", "int64", True), ("table", "string", True), ("server_id", "int64", False),
+    ("gtid", "string", True), ("file", "string", False), ("pos", "int64", False), ("row", "int32", False),
+    ("thread", "int64", True), ("query", "string", True),
+    ("commit_ts", "int64", True), ("cluster_id", "string", True),  # ours
+)  # fmt: skip
+_TRANSACTION = {
+    "type": "struct",
+    "fields": [
+        {"type": kind, "optional": False, "field": name}
+        for name, kind in (("id", "string"), ("total_order", "int64"), ("data_collection_order", "int64"))
+    ],
+    "optional": True, "name": "event.block", "version": 1, "field": "transaction",
+}  # fmt: skip
+_INT32 = (_TIME + "Date", _TIME + "Time", _CONNECT + "Date", _CONNECT + "Time")
+
+
+def prefix(table: Table, options: Options) -> str:
+    """`<topic.prefix>.<db>.<table>`, what the names of the key's, row's and envelope's schemas start with."""
+    parts = (options.topic_prefix or options.cluster_id, table.id.db, table.id.table)
+    return ".".join(map(sanitise_name, parts))
+
+
+def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str, Any]:
+    """Schema of a row's key: its columns in the order given (the primary key's own)."""
+    fields = [field(replace(table.by_name[name], nullable=False), options) for name in keys]
+    return {"type": "struct", "fields": fields, "optional": False, "name": prefix(table, options) + ".Key"}
+
+
+def value_schema(
+    table: Table, options: Options, defaults: Mapping[str, Any], known: frozenset[str] | None = None
+) -> dict[str, Any]:
+    """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
+
+    known: the columns that a key-only delete has; others may be NULL there.
+    """
+    name = prefix(table, options)
+    columns = [c for c in table.columns if not c.virtual]
+    if known is not None:
+        columns = [c if c.name in known else replace(c, nullable=True) for c in columns]
+    fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
+    sides = (
+        {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
+        for side in ("before", "after")
+    )
+    times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
+    return {
+        "type": "struct",
+        "fields": [*sides, _source(), _TRANSACTION, {"type": "string", "optional": False, "field": "op"}, *times],
+        "optional": False, "name": name + ".Envelope", "version": 2,
+    }  # fmt: skip
+
+
+def _source() -> dict[str, Any]:
+    fields = [
+        {"type": kind, "optional": optional, "field": name} if kind else _SNAPSHOT for name, kind, optional in _SOURCE
+    ]
+    return {
+        "type": "struct", "fields": fields, "optional": False, "name": "io.debezium.connector.mysql.Source",
+        "version": 1, "field": "source",
+    }  # fmt: skip
+
+
+def field(column: Column, options: Options) -> dict[str, Any]:
+    """Schema of one column. WireError TYPE_UNKNOWN where the type is not certain."""
+    if column.vague:
+        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    connect, name, parameters = connect_type(column, options)
+    out: dict[str, Any] = {"type": connect, "optional": column.nullable}
+    if name:
+        out["name"] = name
+        if column.type.kind is not Kind.VECTOR:
+            out["version"] = 1
+    if options.column_propagate_source_type:
+        parameters = {**parameters, **_source_type(column)}
+    if column.comment:
+        out["doc"] = column.comment
+    if parameters:
+        out["parameters"] = parameters
+    return {**out, "field": column.name}
+
+
+def _with_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
+    name = field.pop("field")
+    return {**field, "field": name} if default is None else {**field, "default": default, "field": name}
+
+
+def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:
+    """(Connect type, semantic name or "", parameters) of a column in the handling modes that the options set."""
+    kind = column.type.kind
+    if kind is Kind.DECIMAL:
+        return _decimal(column, options)
+    if kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
+        if options.bigint_unsigned_handling_mode == "precise":
+            return "bytes", DECIMAL, {"scale": "0", "connect.decimal.precision": "20"}
+        return "int64", "", {}
+    if kind is Kind.BINARY:
+        return ("bytes" if options.binary_handling_mode in ("auto", "bytes") else "string"), "", {}
+    if kind is Kind.ENUM:
+        escaped = ",".join(e.replace("\\", "\\\\").replace(",", "\\,") for e in column.elements)
+        return "string", column.type.semantic, {"allowed": escaped}
+    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
+        name = temporal_name(column, options.time_precision_mode)
+        text = ".Iso" in name or kind is Kind.TIMESTAMP
+        return ("string" if text else "int32" if name in _INT32 else "int64"), name, {}
+    return ticdc.connect_type(column)
+
+
+def _decimal(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:
+    mode = decimal_mode(options)
+    if mode != "precise":
+        return mode, "", {}
+    if column.length is None or column.scale is None:
+        details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    return "bytes", DECIMAL, {"scale": str(column.scale), "connect.decimal.precision": str(column.length)}
+
+
+def decimal_mode(options: Options) -> str:
+    """precise, string or double. By default precise, but text in JSON without schema, where base64 says nothing."""
+    if options.decimal_handling_mode != "auto":
+        return options.decimal_handling_mode
+    return "string" if options.debezium_disable_schema and options.encoding_format == "json" else "precise"
+
+
+def temporal_name(column: Column, mode: str) -> str:
+    """Semantic name of a DATE, DATETIME, TIMESTAMP or TIME column under a `time.precision.mode`.
+
+    Where the fraction digits are not known, there may be six.
+    """
+    kind, short = column.type.kind, column.scale is not None and column.scale <= 3
+    if kind is Kind.TIMESTAMP:
+        return _TIME + "ZonedTimestamp"
+    if mode == "connect":
+        return _CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
+    if mode == "isostring":
+        return _TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
+    if kind is Kind.DATE:
+        return _TIME + "Date"
+    if mode == "nanoseconds":
+        return _TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
+    if kind is Kind.TIME:
+        return _TIME + ("Time" if mode == "adaptive" and short else "MicroTime")
+    return _TIME + ("Timestamp" if mode != "microseconds" and short else "MicroTimestamp")
+
+
+def _source_type(column: Column) -> dict[str, str]:
+    """The parameters of `column.propagate.source.type`; the fraction digits of a time are its length."""
+    name = column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill
+    made = {"type": name}
+    temporal = column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+    length, scale = (column.scale or None, None) if temporal else (column.length, column.scale)
+    if length is not None:
+        made["length"] = str(length)
+    if scale is not None:
+        made["scale"] = str(scale)
+    return {f"__debezium.source.column.{k}": v for k, v in {**made, "name": column.name}.items()}

@@ -1,0 +1,246 @@
+"""Rows of the Debezium family: payload and Connect schema → row change, whatever the bytes were (JSON or Avro).
+
+A payload is a dict as `schemas.codec.json_exact` gives it: numbers are `Number`, the text they were; only Avro's bytes
+stay bytes. Which columns there are and how each is read says a `Dialect` (TiCDC's, or the MySQL connector's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec import json_exact
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.base import Context
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, Row, RowChange
+from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.types import BY_NAME
+
+ANY_TYPE = "a number, text, a date or anything else"
+
+Read = Callable[[Any], tuple[Value, str]]
+"""Value of the payload → (plain value, flag or ""). ValueError when the value is not of the column's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one writer's columns are read.
+
+    column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
+    null_images: column, schema default → values that NULL may have been written as; default_images: the same from a
+    definition. fits: whether a definition's column can be the field's, for Debezium's own connector (`connector`): it
+    says no commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out;
+    and it loses NULL to no other default than the schema's.
+    """
+
+    format: str
+    column: Callable[[Mapping[str, Any]], Column]
+    reader: Callable[[Column, Mapping[str, Any] | None], Read]
+    null_images: Callable[[Column, Any], tuple[Any, ...]]
+    default_images: Callable[[Column], tuple[Any, ...]]
+    fits: Callable[[Column, Mapping[str, Any]], bool] | None = None
+
+    @property
+    def connector(self) -> bool:
+        return self.fits is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A compiled row schema: the columns it declares, their fields, and which values mean NULL or the default alike."""
+
+    columns: dict[str, Column]
+    fields: dict[str, Mapping[str, Any]]
+    defaults: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A shape joined with a table version: the table of the events, and a reader per column (None: left out)."""
+
+    table: Table
+    version: int | None
+    readers: dict[str, Read | None]
+    ambiguous: dict[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A message's parts. token: what stands for the schema in a cache; schema: the envelope's, None without one."""
+
+    payload: dict[str, Any]
+    source: dict[str, Any]
+    token: Hashable
+    schema: Mapping[str, Any] | None
+    keys: tuple[str, ...]
+
+
+class RowReader:
+    """Reads rows; layouts are compiled once per schema and table version."""
+
+    def __init__(self, dialect: Dialect, context: Context) -> None:
+        self._dialect = dialect
+        self._tables = context.tables
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(1024, 8 << 20, _weight)
+
+    def read(self, change: Change, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
+        """ValueError for what is not a row change; WireError for a column that can't be read."""
+        payload, source = change.payload, change.source
+        op = payload["op"]
+        if op not in ("c", "u", "d", "r"):
+            raise ValueError(f"op {op!r} is not c, u, d or r")
+        id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
+        before, after = payload.get("before"), payload.get("after")
+        shown = before if after is None else after
+        if not isinstance(shown, dict) or not isinstance(before, dict | None):
+            raise ValueError(f"op {op!r} without its row")
+        version = self._tables.at(id_, commit_ts) if self._tables else None
+        layout = self._layout(id_, change, version, shown)
+        flags: list[str] = []
+        sides = [None if side is None else _read_row(layout, side, flags) for side in (before, after)]
+        if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
+            raise ValueError(f"op {op!r} without its row")
+        return RowChange(
+            self._dialect.format, layout.table, op, commit_ts, sides[0], sides[1], change.keys, "UTC",
+            None, layout.version, list(dict.fromkeys(flags)), extra,
+        )  # fmt: skip
+
+    def _layout(self, id_: TableId, change: Change, version: TableVersion | None, row: Mapping[str, Any]) -> _Layout:
+        names = tuple(row) if change.schema is None or self._dialect.connector else ()
+        known = (id_, change.token, change.keys, version.commit_ts if version else None, names)
+        if known not in self._layouts:
+            shape = None if change.schema is None else _shape(self._dialect, change.schema)
+            if version is not None and not _fits(self._dialect, version.table, shape, names):
+                version = None
+            self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
+        return self._layouts[known]
+
+
+def _weight(known: tuple[Any, ...], layout: _Layout) -> int:
+    """About the characters that a layout was made of: its key holds the schema's text."""
+    return 64 * len(layout.table.columns) + (len(known[1]) if isinstance(known[1], str) else 0)
+
+
+def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
+    """Whether a version can be the one that the message was written with; TiCDC's commit_ts leaves no doubt."""
+    if dialect.fits is None:
+        return True
+    fields = shape.fields if shape else {}
+    known = table.by_name
+    return all(n in known and (n not in fields or dialect.fits(known[n], fields[n])) for n in names)
+
+
+def _shape(dialect: Dialect, schema: Mapping[str, Any]) -> _Shape:
+    """An envelope's schema → compiled schema of its row."""
+    row = next((f for f in schema["fields"] if f["field"] in ("after", "before")), None)
+    if row is None:
+        raise ValueError("the schema has neither before nor after")
+    columns: dict[str, Column] = {}
+    fields: dict[str, Mapping[str, Any]] = {}
+    defaults: dict[str, Any] = {}
+    for field in row["fields"]:
+        column = dialect.column(field)
+        # TiCDC lists a virtual generated column twice and never sends its value.
+        columns[column.name] = replace(column, virtual=column.name in columns)
+        fields[column.name] = field
+        if "default" in field and column.nullable:
+            defaults[column.name] = field["default"]
+    return _Shape(columns, fields, defaults)
+
+
+def _compile(
+    dialect: Dialect,
+    id_: TableId,
+    shape: _Shape | None,
+    keys: tuple[str, ...],
+    version: TableVersion | None,
+    names: tuple[str, ...],
+) -> _Layout:
+    if version is not None:
+        table = version.table
+    else:
+        columns = (
+            tuple(shape.columns.values()) if shape else tuple(Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names)
+        )
+        columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in columns)
+        table = Table(id_, columns)
+    for name in (text for c in table.columns for text in (c.name, *c.elements)):
+        json_exact.utf8(name, "a name")
+    strange = [name for name in keys if name not in table.by_name]
+    if strange:
+        raise ValueError(f"the key has column {strange[0]!r}, the row does not")
+    typed = version is not None or shape is not None
+    fields = shape.fields if shape else {}
+    readers: dict[str, Read | None] = {}
+    ambiguous = {}
+    for column in table.columns:
+        name = column.name
+        if dialect.connector and column.virtual:
+            readers[name] = None
+            continue
+        readers[name] = dialect.reader(column, fields.get(name)) if typed else _untyped
+        images: tuple[Any, ...] = ()
+        if shape and name in shape.defaults:
+            images = dialect.null_images(column, shape.defaults[name])
+        # A converter puts the schema's default in NULL's place, and no other.
+        told = version is not None and not (dialect.connector and shape)
+        if told and column.nullable and column.has_default and column.default is not None:
+            images += dialect.default_images(column)
+        if images:
+            ambiguous[name] = images
+    return _Layout(table, version.commit_ts if version else None, readers, ambiguous)
+
+
+def _untyped(value: Any) -> tuple[Value, str]:
+    """Without schema and definition: the value's JSON text, flagged; nothing is guessed."""
+    if isinstance(value, bool):
+        return "true" if value else "false", "untyped"
+    if isinstance(value, str):
+        return utf8_or_bytes(str(value)), "untyped"
+    raise ValueError("an object or a list is no column value")
+
+
+def utf8_or_bytes(text: str) -> str | bytes:
+    """Text of a message read with surrogateescape; the bytes where they are not UTF-8 (TiCDC copies them raw)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
+    return text
+
+
+def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row:
+    row: dict[str, Value] = {}
+    for name, value in side.items():
+        try:
+            read = layout.readers[name]
+        except KeyError:
+            raise ValueError(f"column {name!r} is not in the schema") from None
+        if read is None:
+            continue
+        if value is None:
+            row[name] = None
+            continue
+        try:
+            row[name], flag = read(value)
+        except WireError:
+            raise
+        except (ValueError, ArithmeticError) as error:
+            raise ValueError(f"column {name!r}: {error}") from error
+        if flag:
+            flags.append(f"{flag}:{name}")
+        if name in layout.ambiguous and value in layout.ambiguous[name]:
+            flags.append(f"null_or_default:{name}")
+    return row
+
+
+def commit_ts_of_source(source: Mapping[str, Any]) -> int | None:
+    """`commit_ts` of a source block; None where there is none. ValueError for one that is no TSO."""
+    if source.get("commit_ts") is None:
+        return None
+    commit_ts = json_exact.integer(source["commit_ts"], "commit_ts")
+    if not 0 <= commit_ts <= MAX_TSO:
+        raise ValueError(f"commit_ts {commit_ts} is no TSO")
+    return commit_ts or None  # 0 is what we write where it is not known

@@ -1,0 +1,175 @@
+"""TiCDC Debezium Avro (protocol=debezium-avro), read and written (upstream ticdc `codec/debezium/avro.go`).
+
+Key and value are Confluent-framed records in the form of ticdc-wire.md §2.2. With avro-enable-watermark and the TiDB
+extension, DDL and watermarks are records too. TIMESTAMP is UTC. NULL is lost where a column has a default, as in the
+JSON form; DECIMAL and binary values are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec import avro_schema
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.debezium import avro_schema as publish
+from schemas.formats.debezium import schema_changes
+from schemas.formats.debezium import ticdc_events as ticdc
+from schemas.formats.debezium import values as fields
+from schemas.formats.debezium.connect.document import Document, document
+from schemas.formats.debezium.connect.value_writers import RowValues, row_values
+from schemas.formats.debezium.row_reader import RowReader
+from schemas.formats.framing import frame, unframe
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
+from schemas.model.names import sanitise_name
+from schemas.model.ports import SchemaId
+from schemas.model.table import Table, TableId
+
+
+# ---------------------------------------------------------------------------------------------- decoder
+class DebeziumAvroDecoder:
+    """Decodes with the writer schema of each record, looked up by id and compiled once."""
+
+    def __init__(self, context: Context) -> None:
+        self._source = context.schemas
+        self._rows = RowReader(fields.ticdc("debezium-avro"), context)
+        self._documents: Bounded[SchemaId, Document] = Bounded(100_000)
+
+    def decode(self, message: Message) -> list[Event]:
+        """One message → one event. WireError as the error table says."""
+        if message.value is None:
+            raise WireError("EMPTY_RECORD", details="a message without a value: TiCDC's Debezium has no tombstones")
+        payload, schema_id, schema = self._read(message.value, "value")
+        keys = () if message.key is None else tuple(self._read(message.key, "key")[0])
+        event = ticdc.event("debezium-avro", self._rows, payload, keys, schema_id, lambda: schema)
+        if isinstance(event, RowChange) and isinstance(schema_id, int):
+            event.schema_id = schema_id
+        return [event]
+
+    def _read(self, data: bytes, where: str) -> tuple[dict[str, Any], SchemaId, dict[str, Any]]:
+        schema_id, pos = unframe(data, where)
+        found = self._documents.get(schema_id)
+        if found is None:
+            found = self._documents[schema_id] = document(self._source.by_id(schema_id, where), where)
+        return found.read(data, pos, where), schema_id, found.schema
+
+
+# ---------------------------------------------------------------------------------------------- encoder
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A registered schema with its writer."""
+
+    id: SchemaId
+    write: avro_schema.Writer
+
+    def framed(self, value: Mapping[str, Any]) -> bytes:
+        """WireError INVALID_VALUE for a value that the schema does not take."""
+        try:
+            return frame(self.id, self.write(value))
+        except ValueError as error:
+            raise WireError("INVALID_VALUE", column="*", details=f"no value of its Avro type: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is compiled per table and topic. `row`: a row → values by column; the key has some of them."""
+
+    key: _Record
+    value: _Record
+    keys: tuple[str, ...]
+    row: RowValues
+
+
+class DebeziumAvroEncoder:
+    """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time where the event does not carry it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._options = context.options
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
+        self._outer: Bounded[tuple[str, ...], tuple[_Record, _Record]] = Bounded()
+
+    def encode(self, event: Event, origin: Message) -> list[Message]:
+        """A row → one message; DDL and watermarks too with avro-enable-watermark and the TiDB extension."""
+        if isinstance(event, RowChange):
+            return [self._row(event, origin)]
+        if not (self._options.enable_tidb_extension and self._options.avro_enable_watermark):
+            return []
+        return [self._ddl(event, origin) if isinstance(event, DdlEvent) else self._watermark(event, origin)]
+
+    def _row(self, event: RowChange, origin: Message) -> Message:
+        if origin.topic is None:
+            details = "Debezium Avro needs a topic for its subjects, and the message has none: give --topic"
+            raise WireError("USAGE", details=details)
+        refuse_changed(event, self._options)
+        extra = ticdc.own_extra(event)
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        plan = self._plan(event.table, origin.topic, cluster_id)
+        if event.key_only:
+            event.flag("key_only_delete")
+        before = None if event.op == "u" and self._options.no_old_value else event.before
+        if event.op == "u" and event.before is None:
+            event.flag("no_before")
+        sides = [None if row is None else plan.row(row, event) for row in (before, event.after)]
+        shown = sides[0] if event.op == "d" else sides[1]
+        if shown is None:
+            raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
+        commit_ts = commit_ts_of(event, origin)
+        if commit_ts is None:
+            event.flag("commit_ts_unknown")
+        source = {**ticdc.source_block(event.table.id, commit_ts or 0, cluster_id), "snapshot": None, "thread": None}
+        value = {
+            "before": sides[0],
+            "after": None if event.op == "d" else sides[1],
+            "source": {**source, "cluster_id": cluster_id},
+            "op": event.op,
+            "ts_ms": extra.get("ts_ms") or tso_physical_ms(commit_ts or 0),
+        }
+        key = plan.key.framed({name: shown[name] for name in plan.keys})
+        return replace(origin, key=key, value=plan.value.framed(value))
+
+    def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
+        known = self._plans.get((topic, id(table), cluster_id))
+        if known is not None and known[0] is table:
+            return known[1]
+        texts = publish.row_schemas(table, self._options, cluster_id)
+        columns = tuple(c for c in table.columns if not c.virtual)
+        plan = _Plan(
+            self._record(f"{topic}-key", texts.key),
+            self._record(f"{topic}-value", texts.value),
+            tuple(c.name for c in columns if c.handle_key),
+            row_values(columns, lambda c: publish.connect_type(c, self._options)[:2], self._options),
+        )
+        self._plans[topic, id(table), cluster_id] = table, plan
+        return plan
+
+    def _record(self, subject: str, text: str) -> _Record:
+        return _Record(self._context.schemas.id_of(subject, text), avro_schema.writer(avro_schema.parse(text)))
+
+    def _outer_records(self, name: tuple[str, ...], texts: Callable[[], publish.Schemas]) -> tuple[_Record, _Record]:
+        """Records of DDL and watermark messages; TiCDC registers them under their names, not the topic's."""
+        if name not in self._outer:
+            made = texts()
+            self._outer[name] = self._record(made.key_name, made.key), self._record(made.value_name, made.value)
+        return self._outer[name]
+
+    def _watermark(self, event: Watermark, origin: Message) -> Message:
+        extra = ticdc.own_extra(event)
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        key, value = self._outer_records(("watermark", cluster_id), lambda: publish.watermark_schemas(cluster_id))
+        source = {**ticdc.source_block(TableId("", ""), event.commit_ts, cluster_id), "cluster_id": cluster_id}
+        ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
+        payload = {"source": source, "op": "m", "ts_ms": ts_ms, "transaction": None}
+        return replace(origin, key=key.framed({}), value=value.framed(payload))
+
+    def _ddl(self, event: DdlEvent, origin: Message) -> Message:
+        extra = ticdc.own_extra(event)
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        name = ("ddl", sanitise_name(event.db), cluster_id)
+        key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
+        changes = schema_changes.of_event(event, self._context.tables, self._options.time_zone)
+        payload = ticdc.ddl_payload(event, changes, cluster_id)
+        return replace(origin, key=key.framed({"databaseName": event.db}), value=value.framed(payload))

@@ -1,0 +1,94 @@
+"""Events of TiCDC's Debezium, JSON and Avro: which kind of event a payload is, and the blocks around the row.
+
+Sources: ticdc-wire.md §2; upstream ticdc `codec/debezium/codec.go` and `avro.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from schemas.codec import json_exact
+from schemas.formats.debezium.row_reader import Change, RowReader, commit_ts_of_source
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Watermark, tso_physical_ms
+from schemas.model.table import TableId
+
+VERSION = "2.4.0.Final"
+FORMATS = ("debezium", "debezium-avro")
+
+
+def event(
+    format_: str,
+    rows: RowReader,
+    payload: dict[str, Any],
+    keys: tuple[str, ...],
+    token: Hashable,
+    schema: Callable[[], Mapping[str, Any] | None],
+) -> Event:
+    """A payload → its event. `schema` is asked once, for rows. WireError MALFORMED."""
+    try:
+        described = schema()
+        source = payload["source"]
+        commit_ts = commit_ts_of_source(source)
+        extra = _extra(payload, source)
+        if "ddl" in payload:
+            return _ddl(format_, payload, source, commit_ts, extra)
+        if payload["op"] == "m":
+            if commit_ts is None:
+                raise ValueError("a watermark without commit_ts")
+            return Watermark(format_, commit_ts, extra)
+        return rows.read(Change(payload, source, token, described, keys), commit_ts, extra)
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        details = f"not a TiCDC Debezium event: {reason}"[:300]
+        raise WireError("MALFORMED", where="value", details=details) from error
+
+
+def _ddl(
+    format_: str, payload: dict[str, Any], source: dict[str, Any], commit_ts: int | None, extra: dict[str, Any]
+) -> DdlEvent:
+    extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
+    db, query = json_exact.utf8(payload["databaseName"], "databaseName"), json_exact.utf8(payload["ddl"], "ddl")
+    return DdlEvent(format_, db, json_exact.utf8(source["table"], "table"), commit_ts, None, query, extra)
+
+
+def _extra(payload: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
+    """What TiCDC says of itself: kept to write the same message again."""
+    extra: dict[str, Any] = {}
+    if "ts_ms" in payload and payload["ts_ms"] is not None:
+        extra["ts_ms"] = json_exact.integer(payload["ts_ms"], "ts_ms")
+    if "start_ts" in source:
+        extra["start_ts"] = json_exact.integer(source["start_ts"], "start_ts")
+    if source.get("cluster_id", "default") != "default":
+        extra["cluster_id"] = json_exact.utf8(source["cluster_id"], "cluster_id")
+    return extra
+
+
+def source_block(id_: TableId, commit_ts: int, cluster_id: str) -> dict[str, Any]:
+    """The source block that TiCDC writes, up to commit_ts; start_ts and cluster_id follow it."""
+    return {
+        "version": VERSION, "connector": "TiCDC", "name": cluster_id, "ts_ms": tso_physical_ms(commit_ts),
+        "snapshot": "false", "db": id_.db, "table": id_.table, "server_id": 0, "gtid": None, "file": "", "pos": 0,
+        "row": 0, "thread": 0, "query": None, "commit_ts": commit_ts,
+    }  # fmt: skip
+
+
+def own_extra(event: Event) -> dict[str, Any]:
+    """What the event carries of TiCDC's Debezium; nothing, where it comes from another format."""
+    return event.extra if event.format in FORMATS else {}
+
+
+def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str) -> dict[str, Any]:
+    """The payload of a DDL message, in TiCDC's key order."""
+    commit_ts = event.commit_ts or 0
+    return {
+        "source": {
+            **source_block(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,
+        },
+        "ts_ms": own_extra(event).get("ts_ms", tso_physical_ms(commit_ts)),
+        "databaseName": event.db,
+        "schemaName": None,
+        "ddl": event.query,
+        "tableChanges": changes,
+    }  # fmt: skip

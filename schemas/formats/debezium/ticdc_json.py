@@ -1,0 +1,387 @@
+"""TiCDC Debezium JSON (protocol=debezium), read and written (upstream ticdc `codec/debezium`; ticdc-wire.md §2.1).
+
+Key and value are `{"payload":…,"schema":…}`, or `{"payload":…}` with debezium-disable-schema. Row events have op
+c/u/d/r, a DDL has `ddl`, a watermark (TiDB extension) op `m`. TIMESTAMP is UTC. TiCDC loses NULL where a column has a
+default, DECIMAL digits past 15 and zero dates: what a reader can't know becomes a flag.
+
+What TiCDC's Debezium JSON puts around the values of a table's rows: texts, made once per table.
+
+The encoder of single events and the compiled writer of batches both write from a `Plan`.
+
+TiCDC's Debezium messages as JSON: `{"payload":…,"schema":…}`, payload first; as a whole maybe compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from schemas.codec import compression, json_exact
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.debezium import json_schema as publish
+from schemas.formats.debezium import schema_changes
+from schemas.formats.debezium import ticdc_events as ticdc
+from schemas.formats.debezium import values as fields
+from schemas.formats.debezium.row_reader import ANY_TYPE, RowReader
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.model import values
+from schemas.model.errors import LossyError, WireError
+from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import Kind
+
+_PAYLOAD, _SCHEMA = '{"payload":', ',"schema":'
+
+
+def malformed(where: str, details: str) -> WireError:
+    """The error of a message that is not what TiCDC writes."""
+    return WireError("MALFORMED", where=where, details=details)
+
+
+def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
+    """Message → (payload, text of what follows it). WireError MALFORMED, TOO_LARGE.
+
+    TiCDC writes the payload first, so that the schema's text, the same in every message of a table version, can be
+    looked up instead of parsed. A document in another order or with spaces is parsed as a whole.
+    """
+    if len(data) > MAX_MESSAGE:
+        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    try:
+        text = json_exact.document(compression.content(data, MAX_MESSAGE))
+        payload, rest = None, ""
+        if text.startswith(_PAYLOAD + "{"):
+            payload, end = json_exact.decode_from(text, len(_PAYLOAD))
+            rest = text[end:]
+        if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
+            payload = None  # it may be large
+            whole = json_exact.decode(text)
+            payload, schema = whole["payload"], whole.get("schema")
+            rest = "}" if schema is None else f"{_SCHEMA}{json_exact.dump(schema)}}}"
+        if not isinstance(payload, dict):
+            raise TypeError("the payload is not an object")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = "no payload" if isinstance(error, KeyError) else str(error)
+        raise malformed(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
+    return payload, rest
+
+
+def schema_of(rest: str) -> dict[str, Any] | None:
+    """What follows the payload → the schema, None with debezium-disable-schema. ValueError."""
+    if rest == "}":
+        return None
+    schema, end = json_exact.decode_from(rest, len(_SCHEMA))
+    if rest[end:] != "}" or not isinstance(schema, dict):
+        raise ValueError("the message goes on after its schema")
+    return schema
+
+
+class Slot(Enum):
+    """Where a row's own text goes. SOURCE_MS: physical ms of its commit_ts; TS_MS: the same, if nothing else is known.
+
+    KEY, BEFORE, AFTER: objects of columns.
+    """
+
+    KEY = "key"
+    BEFORE = "before"
+    AFTER = "after"
+    SOURCE_MS = "source.ts_ms"
+    COMMIT_TS = "source.commit_ts"
+    START_TS = "source.start_ts"
+    TS_MS = "ts_ms"
+
+
+Layout = tuple[str | Slot, ...]
+"""A message's key or value: literals, and between them what a row puts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A column in a row's object: `"name":`, and the writer of its values."""
+
+    name: str
+    column: Column
+    write: fields.Write
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Compiled per table. columns: of rows, in order; key: of the key. key_layout: of a message's key.
+
+    values: by what a row event is (`kind_of_row`), the layout of a message's value.
+    """
+
+    columns: tuple[Cell, ...]
+    key: tuple[Cell, ...]
+    key_layout: Layout
+    values: Mapping[str, Layout]
+
+
+KINDS = ("c", "u", "u-", "d")
+"""The kinds of row that cells can say."""
+
+
+def kind_of_row(op: str, before: bool) -> str:
+    """The name of a row event's layout: its op, or "u-" for an update without its old row."""
+    return "u-" if op == "u" and not before else op
+
+
+_SIDES: dict[str, dict[str, Any]] = {
+    "c": {"before": None, "after": Slot.AFTER},
+    "r": {"before": None, "after": Slot.AFTER},
+    "u": {"before": Slot.BEFORE, "after": Slot.AFTER},
+    "u-": {"after": Slot.AFTER},
+    "d": {"after": None, "before": Slot.BEFORE},
+}
+
+
+def unsized(table: Table) -> list[Column]:
+    """DATETIME columns whose fsp is not known: it is that of a row's value, as TiCDC writes all its digits."""
+    return [c for c in table.columns if c.type.kind is Kind.DATETIME and c.scale is None]
+
+
+def compile_plan(
+    table: Table, scales: Mapping[str, int], known: frozenset[str] | None, cluster_id: str, options: Options
+) -> Plan:
+    """scales: fsp of the columns that lack one. known: columns of a row that has its key alone, None for a whole row.
+
+    WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
+    """
+    sized = (replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
+    table = Table(table.id, tuple(sized))
+    columns = tuple(_cells(table, options))
+    source = source_block(table.id, cluster_id, options)
+    key_schema = publish.key_schema(table, options, cluster_id)
+    value_schema = publish.value_schema(table, options, cluster_id, known)
+    values = {
+        name: layout(envelope(name.removesuffix("-"), source, sides), value_schema, options)
+        for name, sides in _SIDES.items()
+    }
+    return Plan(
+        columns, tuple(c for c in columns if c.column.handle_key), layout(Slot.KEY, key_schema, options), values
+    )
+
+
+def _cells(table: Table, options: Options) -> Iterator[Cell]:
+    for column in table.columns:
+        unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
+        if column.vague and (unsure or options.enable_tidb_extension):
+            details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        if not column.virtual:
+            writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag")
+            yield Cell(publish.compact(column.name) + ":", column, writer)
+
+
+def source_block(id_: TableId, cluster_id: str, options: Options) -> dict[str, Any]:
+    """The source block, with slots; that of a watermark names no table."""
+    source = ticdc.source_block(id_, 0, cluster_id)
+    source.update(ts_ms=Slot.SOURCE_MS, commit_ts=Slot.COMMIT_TS)
+    if options.debezium_include_start_ts and id_.table:
+        source["start_ts"] = Slot.START_TS
+    source["cluster_id"] = cluster_id
+    return source
+
+
+def envelope(op: str, source: Mapping[str, Any], sides: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload of an event, in TiCDC's order."""
+    return {"source": source, "ts_ms": Slot.TS_MS, "transaction": None, "op": op, **sides}
+
+
+def layout(payload: Any, schema: str, options: Options) -> Layout:
+    """A key or value with its payload, slots in it, and its schema where that is written."""
+    pieces: list[str | Slot] = ['{"payload":', *_pieces(payload)]
+    pieces.append("}" if options.debezium_disable_schema else f',"schema":{schema}}}')
+    return tuple(_merged(pieces))
+
+
+def _pieces(value: Any) -> Iterator[str | Slot]:
+    if isinstance(value, Slot):
+        yield value
+    elif isinstance(value, Mapping):
+        lead = "{"
+        for name, inner in value.items():
+            yield f"{lead}{_text(name)}:"
+            yield from _pieces(inner)
+            lead = ","
+        yield "}" if value else "{}"
+    else:
+        yield _text(value) if isinstance(value, str) else publish.compact(value)
+
+
+@lru_cache(4096)
+def _text(text: str) -> str:
+    return publish.compact(text)
+
+
+def _merged(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
+    literal = ""
+    for piece in pieces:
+        if isinstance(piece, Slot):
+            yield literal
+            yield piece
+            literal = ""
+        else:
+            literal += piece
+    yield literal
+
+
+# ---------------------------------------------------------------------------------- decoder
+class DebeziumDecoder:
+    """Reads rows, DDL and watermarks; column types come from the table version, else from the message's schema."""
+
+    def __init__(self, context: Context) -> None:
+        self._rows = RowReader(fields.ticdc("debezium"), context)
+        self._schemas: Bounded[str, dict[str, Any] | None] = Bounded(1024, 8 << 20, lambda text, _: len(text))
+
+    def decode(self, message: Message) -> list[Event]:
+        """One message → one event. WireError MALFORMED, EMPTY_RECORD, TOO_LARGE."""
+        if message.value is None:
+            raise WireError("EMPTY_RECORD", details="a message without a value: TiCDC's Debezium has no tombstones")
+        payload, schema = parse(message.value, "value")
+        keys = self._key(message)
+        return [ticdc.event("debezium", self._rows, payload, keys, schema, lambda: self._schema_of(schema))]
+
+    def _key(self, message: Message) -> tuple[str, ...]:
+        if message.key is None:
+            return ()
+        payload, schema = parse(message.key, "key")
+        try:
+            self._schema_of(schema)
+        except ValueError as error:
+            raise malformed("key", str(error)[:300]) from error
+        return tuple(payload)
+
+    def _schema_of(self, rest: str) -> dict[str, Any] | None:
+        if rest not in self._schemas:
+            self._schemas[rest] = schema_of(rest)
+        return self._schemas[rest]
+
+
+# ---------------------------------------------------------------------------------- encoder
+class DebeziumEncoder:
+    """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time: the same input gives the same bytes."""
+
+    def __init__(self, context: Context) -> None:
+        self._options = context.options
+        self._tables = context.tables
+        self._plans: Bounded[tuple[Any, ...], tuple[Table, Plan]] = Bounded()
+
+    def encode(self, event: Event, origin: Message) -> list[Message]:
+        """A row or a DDL statement → one message; a watermark too with the TiDB extension."""
+        if isinstance(event, DdlEvent):
+            return [self._ddl(event, origin)]
+        if isinstance(event, Watermark):
+            return [self._watermark(event, origin)] if self._options.enable_tidb_extension else []
+        refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
+        rows = [event.before, event.after]
+        if event.op == "u" and self._options.no_old_value:
+            rows[0] = None
+        elif event.op == "u" and event.before is None:
+            event.flag("no_before")
+        extra = ticdc.own_extra(event)
+        key_only = self._key_only(event)
+        plan = self._plan(event, rows, key_only, extra)
+        key = event.before if event.op == "d" else event.after
+        texts = {
+            Slot.BEFORE: "null" if rows[0] is None else _row_text(plan.columns, rows[0], event, key_only),
+            Slot.AFTER: "null" if rows[1] is None else _row_text(plan.columns, rows[1], event, key_only),
+            Slot.KEY: _row_text(plan.key, key or {}, event, False),
+        }
+        commit_ts = commit_ts_of(event, origin)
+        if commit_ts is None:
+            event.flag("commit_ts_unknown")
+        texts |= _times(commit_ts or 0, extra)
+        value = plan.values[kind_of_row(event.op, rows[0] is not None)]
+        return [_message(origin, plan.key_layout, value, texts)]
+
+    def _watermark(self, event: Watermark, origin: Message) -> Message:
+        extra = ticdc.own_extra(event)
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        options = replace(self._options, cluster_id=cluster_id, debezium_include_start_ts=False)
+        key_schema, value_schema = publish.watermark_schemas(options)
+        payload = envelope("m", source_block(TableId("", ""), cluster_id, options), {})
+        value = layout(payload, value_schema, options)
+        texts = _times(event.commit_ts, extra)
+        if "ts_ms" in extra:
+            texts[Slot.TS_MS] = str(extra["ts_ms"])  # whatever it is, unlike a row's
+        return _message(origin, layout({}, key_schema, options), value, texts)
+
+    def _ddl(self, event: DdlEvent, origin: Message) -> Message:
+        cluster_id = ticdc.own_extra(event).get("cluster_id", self._options.cluster_id)
+        changes = schema_changes.of_event(event, self._tables, self._options.time_zone)
+        key_schema, value_schema = publish.ddl_schemas(self._options)
+        # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
+        key = layout({"databaseName": event.db}, key_schema, self._options)
+        value = layout(ticdc.ddl_payload(event, changes, cluster_id), value_schema, self._options)
+        return _message(origin, key, value, {})
+
+    @staticmethod
+    def _key_only(event: RowChange) -> bool:
+        """A delete of which only the key is known (Avro; types.md §4 row 18)."""
+        if event.key_only:
+            event.flag("key_only_delete")
+        return event.key_only
+
+    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> Plan:
+        table = event.table
+        # Two kinds are enough: milliseconds, and microseconds.
+        scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized(table)}
+        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        known = frozenset(event.before or ()) if key_only else None
+        of = (id(table), tuple(scales.values()), known, cluster_id)
+        if of in self._plans and self._plans[of][0] is table:
+            return self._plans[of][1]
+        plan = compile_plan(table, scales, known, cluster_id, self._options)
+        self._plans[of] = table, plan
+        return plan
+
+
+def _times(commit_ts: int, extra: Mapping[str, Any]) -> dict[Slot, str]:
+    ms = tso_physical_ms(commit_ts)
+    own = extra.get("ts_ms")
+    return {
+        Slot.SOURCE_MS: str(ms), Slot.COMMIT_TS: str(commit_ts), Slot.TS_MS: str(own or ms),
+        Slot.START_TS: str(extra.get("start_ts", 0)),  # 0: not known, only TiCDC's own Debezium tells it
+    }  # fmt: skip
+
+
+def _message(origin: Message, key: Layout, value: Layout, texts: Mapping[Slot, str]) -> Message:
+    made = ("".join(p if isinstance(p, str) else texts[p] for p in part) for part in (key, value))
+    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in made)
+    return replace(origin, key=key_data, value=value_data)
+
+
+def _row_text(cells: tuple[Cell, ...], row: Row, event: RowChange, key_only: bool) -> str:
+    out = []
+    for cell in cells:
+        column = cell.column
+        value = row.get(column.name)
+        if value is None:
+            if not key_only and column.name not in row:
+                raise WireError("INVALID_VALUE", column=column.name, details="the event does not carry it")
+            out.append(cell.name + "null")
+            continue
+        try:
+            if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
+                value, twice = values.shift_zone(str(value), event.zone, "UTC")
+                if twice:
+                    event.flag(f"timestamp_fold:{column.name}")
+            out.append(cell.name + cell.write(value, event.flag))
+        except LossyError:
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+    return "{" + ",".join(out) + "}"
+
+
+def _first_text(rows: list[Row | None], name: str) -> str:
+    for row in rows:
+        value = row.get(name) if row else None
+        if isinstance(value, str):
+            return value
+    return ""

@@ -1,0 +1,39 @@
+"""Wire formats: each reads messages into change events and writes change events into messages.
+
+A new format is one folder and one row of FORMATS. What may come on top, each in a table of its own: how it is told
+apart (`inspect.format_detection`), where its fields are (`inspect.field_positions`), what it loses (`inspect.losses`),
+readers and writers of batches (`schemas.columnar`).
+"""
+
+from __future__ import annotations
+
+from schemas.formats.avro.decoder import AvroDecoder
+from schemas.formats.avro.encoder import AvroEncoder
+from schemas.formats.base import Format, read_only
+from schemas.formats.canal_json import CanalJsonDecoder
+from schemas.formats.craft import CraftDecoder, CraftEncoder
+from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumMysqlEncoder
+from schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
+from schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
+from schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
+from schemas.formats.simple.decoder import SimpleDecoder
+
+FORMATS: dict[str, Format] = {
+    row.name: row
+    for row in (
+        Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
+        Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True),
+        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True),
+        Format(
+            "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True
+        ),
+        Format(
+            "debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
+            carries_ddl=True,
+        ),
+        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True),
+        Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
+        Format("simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False),
+        Format("canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False),
+    )
+}  # fmt: skip

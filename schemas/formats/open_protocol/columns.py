@@ -1,0 +1,168 @@
+"""Type codes and flags of the Open Protocol ↔ columns (ticdc-wire.md §3.4, §3.5, §4.5; upstream `open/message.go`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from schemas.model.errors import WireError
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_CODE, TYPES, Kind
+
+BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
+_CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)  # their charset can be another than binary
+_NEVER_UNSIGNED = (Kind.BIT, Kind.YEAR)  # they carry the flag always, and it says nothing
+# Codes that stand for another: VAR_STRING and NEWDATE.
+_ALIASES = {253: 15, 14: 10}
+# What type code and flags leave open; old releases wrote no flags, which leaves more open.
+_OPEN = {Kind.ENUM: "ENUM with its names", Kind.SET: "SET with its names", Kind.BIT: "BIT(1) or longer"}
+_OPEN_WITHOUT_FLAGS = {**_OPEN, Kind.INTEGER: "signed or unsigned", Kind.TEXT: "a character or a binary type"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a message says of a column besides its value: type code, `h`, flags (None where an old release has none)."""
+
+    name: str
+    code: int
+    handle: bool
+    flags: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A table as the cells of a message describe it. odd: cells that `cell_of` of their column does not give."""
+
+    table: Table
+    odd: dict[str, list[int | bool | None]]
+
+
+def describe(id_: TableId, cells: tuple[Cell, ...], version: TableVersion | None) -> Described:
+    """The table of a row: of its version where one is known, with the key flags of the message; else of the message.
+
+    ValueError where the message and the version contradict each other.
+    """
+    found = {cell.name: _column(cell) for cell in cells}
+    if version is None:
+        table = Table(id_, tuple(found.values()))
+    else:
+        strange = [name for name in found if name not in version.table.by_name]
+        if strange:
+            raise ValueError(f"column {strange[0]!r} is not in the table's definition")
+        flagless = {cell.name for cell in cells if cell.flags is None}
+        columns = tuple(_merged(c, found.get(c.name), c.name not in flagless) for c in version.table.columns)
+        known = version.table
+        table = Table(known.id, columns, known.indexes, known.charset, known.collate, known.comment)
+    odd: dict[str, list[int | bool | None]] = {}
+    derived = derived_keys(table)
+    for cell in cells:
+        if cell != cell_of(table.by_name[cell.name], derived.get(cell.name, 0)):
+            odd[cell.name] = [cell.code, cell.handle, cell.flags]
+    return Described(table, odd)
+
+
+def _column(cell: Cell) -> Column:
+    code, flags = _ALIASES.get(cell.code, cell.code), cell.flags
+    binary = bool((flags or 0) & BINARY)
+    if (code, binary) not in BY_CODE:
+        raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
+    kind = BY_CODE[code, binary]
+    if flags is None:
+        return Column(cell.name, kind, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(kind.kind, ""))
+    return Column(
+        cell.name,
+        kind,
+        unsigned=bool(flags & UNSIGNED) and kind.kind not in _NEVER_UNSIGNED,
+        nullable=bool(flags & NULLABLE),
+        handle_key=cell.handle,
+        primary_key=bool(flags & PRIMARY),
+        vague=_OPEN.get(kind.kind, ""),
+        charset="binary" if binary else "",
+        generated="" if flags & GENERATED else None,
+        unique_key=bool(flags & UNIQUE),
+        multiple_key=bool(flags & MULTIPLE),
+    )
+
+
+def _merged(known: Column, told: Column | None, flagged: bool) -> Column:
+    if told is None:
+        return known
+    if known.type.code != told.type.code or (flagged and known.type is not told.type):
+        raise ValueError(
+            f"column {told.name!r}: the message says {told.type.name}, the table's definition {known.type.name}"
+        )
+    if not flagged:
+        return replace(known, handle_key=told.handle_key)
+    if known.type.kind is Kind.INTEGER and known.unsigned != told.unsigned:
+        raise ValueError(f"column {told.name!r}: the message and the table's definition differ on UNSIGNED")
+    return replace(
+        known,
+        unsigned=told.unsigned,
+        nullable=told.nullable,
+        handle_key=told.handle_key,
+        primary_key=told.primary_key,
+        unique_key=told.unique_key,
+        multiple_key=told.multiple_key,
+        generated=(known.generated or "") if told.generated is not None else None,
+    )
+
+
+# ---------------------------------------------------------------------------------- column → cell
+def derived_keys(table: Table) -> dict[str, int]:
+    """UNIQUE and MULTIPLE flags that follow from the table's indexes and keys, by column."""
+    out: dict[str, int] = {}
+    indexes = [(index.columns, index.unique, index.name == "PRIMARY") for index in table.indexes]
+    if not indexes:
+        indexes.append((table.primary_key, True, True))
+        if not table.primary_key:
+            indexes.append((table.handle_key, True, False))
+    for columns, unique, primary in indexes:
+        flag = UNIQUE if unique and not primary else 0
+        if len(columns) > 1 or not unique:
+            flag |= MULTIPLE
+        for name in columns:
+            out[name] = out.get(name, 0) | flag
+    return out
+
+
+def cell_of(column: Column, derived: int) -> Cell:
+    """What TiCDC's encoder says of a column; `derived`: flags of `derived_keys`."""
+    kind = column.type.kind
+    flags = derived
+    if column.charset == "binary" or kind not in _CHARACTER:
+        flags |= BINARY
+    if column.unsigned or kind in _NEVER_UNSIGNED:
+        flags |= UNSIGNED
+    for flag, is_set in (
+        (HANDLE, column.handle_key),
+        (GENERATED, column.generated is not None or column.virtual),
+        (PRIMARY, column.primary_key),
+        (UNIQUE, column.unique_key),
+        (MULTIPLE, column.multiple_key),
+        (NULLABLE, column.nullable),
+    ):
+        if is_set:
+            flags |= flag
+    return Cell(column.name, column.type.code, column.handle_key, flags)
+
+
+_FOLDS = {
+    t.name: " or ".join(o.name.upper() for o in TYPES if o.avro_name == t.avro_name)
+    for t in TYPES
+    if sum(o.avro_name == t.avro_name for o in TYPES) > 1
+}
+
+
+# By number in the message: neither elements nor length are needed to write it.
+_BY_NUMBER = (Kind.ENUM, Kind.SET, Kind.BIT)
+
+
+def check_known(column: Column, folded: bool) -> None:
+    """WireError TYPE_UNKNOWN unless the column's type code and flags are certain.
+
+    folded: the type comes from a TiCDC Avro schema, which has one name for several types (types.md §1).
+    """
+    vague = "" if column.type.kind in _BY_NUMBER else column.vague
+    could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")
+    if could_be:
+        details = f"the message does not tell whether it is {could_be}; give a table definition (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)

@@ -1,0 +1,72 @@
+"""The frame of a message: version and (length, body) pairs (ticdc-wire.md §3.1; upstream `open/encoder.go`).
+
+key = uint64 version | { uint64 length | key }*, value = { uint64 length | value }*; big-endian, matched by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.model.errors import WireError
+
+VERSION = 1
+_HEAD = VERSION.to_bytes(8, "big")
+
+
+def split_key(data: bytes) -> list[bytes]:
+    """A message's key → the keys of its events. WireError NOT_FRAMED, TRUNCATED, TOO_LARGE."""
+    _check_size(data, "key")
+    if len(data) >= 8 and data[:8] != _HEAD:
+        raise WireError("NOT_FRAMED", where="key", details=f"protocol version {int.from_bytes(data[:8], 'big')}, not 1")
+    if len(data) < 8:
+        raise _truncated("key", "the version", 8, len(data))
+    out = []
+    at, end = 8, len(data)
+    while at < end:
+        body, at = _piece(data, at, "key")
+        out.append(body)
+    if not out:
+        raise WireError("MALFORMED", where="key", details="it has no event")
+    return out
+
+
+def split_value(data: bytes, count: int) -> list[bytes]:
+    """A message's value → the values of `count` events. WireError TRUNCATED, TRAILING_BYTES, TOO_LARGE."""
+    _check_size(data, "value")
+    out, at = [], 0
+    for _ in range(count):
+        body, at = _piece(data, at, "value")
+        out.append(body)
+    if at != len(data):
+        raise WireError("TRAILING_BYTES", where="value", count=len(data) - at)
+    return out
+
+
+def _piece(data: bytes, at: int, where: str) -> tuple[bytes, int]:
+    start = at + 8
+    if start > len(data):
+        raise _truncated(where, "a length", 8, len(data) - at)
+    end = start + int.from_bytes(data[at:start], "big")
+    if end > len(data):
+        raise _truncated(where, "an event", end - start, len(data) - start)
+    return data[start:end], end
+
+
+def _truncated(where: str, field: str, needed: int, have: int) -> WireError:
+    return WireError("TRUNCATED", where=where, field=field, details=f"{needed} bytes needed, {have} there")
+
+
+def _check_size(data: bytes, where: str) -> None:
+    if len(data) > MAX_MESSAGE:
+        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+
+
+def join_key(keys: Iterable[bytes]) -> bytes:
+    """Keys of events → a message's key."""
+    return _HEAD + join_value(keys)
+
+
+def join_value(bodies: Iterable[bytes]) -> bytes:
+    """Values of events → a message's value."""
+    return b"".join(part for body in bodies for part in (len(body).to_bytes(8, "big"), body))

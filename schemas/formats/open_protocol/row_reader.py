@@ -1,0 +1,300 @@
+"""Row values of the Open Protocol → row changes, by readers compiled per table shape.
+
+A shape that comes again is read by one regular expression made of its column heads: TiCDC writes the same text around
+the values of every row. A row in another spelling is parsed as JSON; both give the same events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from schemas.codec import go_text
+from schemas.codec.bounded_cache import Bounded
+from schemas.codec.json_exact import Number
+from schemas.formats.open_protocol import values as cell_values
+from schemas.formats.open_protocol.columns import Cell, describe
+from schemas.formats.open_protocol.document import Cells, Side, parse, sides
+from schemas.model.event import Op, RowChange
+from schemas.model.ports import TableSource
+from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.types import Kind
+
+_FAST_AT, _FAST_COLUMNS = (8, 80, 800, 8000, 80000), 300  # compiling a pattern costs as much as some ten rows
+_MOST_KEPT = 1_000_000  # columns of all layouts together
+
+
+class RowKey(NamedTuple):
+    """What an event's key says of a row; `extra` goes into the event."""
+
+    id: TableId
+    commit_ts: int
+    extra: dict[str, Any]
+    key_only: bool = False
+
+
+class _Column(NamedTuple):
+    """plain: what the regular expression takes for a value is one, and its text is the plain value."""
+
+    name: str
+    numeric: bool
+    plain: bool
+    read: cell_values.Read
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A compiled pair of sides: how to read them, and what holds for every such row.
+
+    doubts: (flag, column) of values that are not known for certain: ENUM and SET without their names, character
+    columns that could be binary. zeros: ENUM columns with an empty element, which index 0 must not be taken for.
+    whole: the row has all columns.
+    """
+
+    table: Table
+    version: int | None
+    after: tuple[_Column, ...]
+    before: tuple[_Column, ...]
+    odd: dict[str, list[int | bool | None]]
+    doubts: tuple[tuple[str, str], ...]
+    zeros: frozenset[str]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    pattern: re.Pattern[str]
+    one: _Layout
+    both: _Layout | None
+    width: int
+
+
+class RowReader:
+    """Reads row values of one format. ValueError for what is no row of the Open Protocol."""
+
+    def __init__(
+        self, format_: str, tables: TableSource | None, zone: str, varchar_base64: bool, op_unknown: bool
+    ) -> None:
+        self._format, self._tables, self._zone = format_, tables, zone
+        self._varchar_base64, self._op_unknown = varchar_base64, op_unknown
+        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(
+            1024, _MOST_KEPT, lambda known, _: len(known[2]) + len(known[3])
+        )
+        self._seen: Bounded[int, int] = Bounded()
+        self._fast: Bounded[tuple[Any, ...], _Fast] = Bounded(256)
+
+    def read(self, key: RowKey, text: str) -> RowChange:
+        """A row's value as text → the change."""
+        version = self._tables.at(key.id, key.commit_ts) if self._tables else None
+        shape = (key.id, version.commit_ts if version else None, text[:4])
+        fast = self._fast.get(shape)
+        if fast is not None:
+            found = fast.pattern.fullmatch(text)
+            if found is not None and "\\ufffd" not in text:
+                with suppress(ValueError):  # what is wrong with a row is said by the slow way, whatever came before it
+                    return self._fast_row(key, fast, found)
+        replaced = "\\ufffd" in text
+        if replaced:
+            text = _REPLACED.sub(rf"\1{_MARK}", text)
+        op, after, before, unnamed = sides(parse(text))
+        marked = _unmark(after, before) if replaced else ()
+        layout = self._layout(key.id, version, after[0], before[0])
+        new = None if op == "d" else _read(layout.after, after[1])
+        old = None if op == "c" else _read(layout.before, before[1])
+        event = self._event(key, op, layout, new, old)
+        _note_zeros(event, layout, (("after", after), ("before", before)))
+        for name in marked:
+            event.flag(f"replaced_utf8:{name}")
+        for name in unnamed:
+            event.flag(f"old_value_unnamed:{name}")
+        seen = self._seen.get(id(layout), 0) + 1
+        self._seen[id(layout)] = seen
+        if seen in _FAST_AT and not unnamed and not layout.zeros:
+            self._make_fast(shape, key.id, version, op, after[0], before[0])
+        return event
+
+    def _event(
+        self,
+        key: RowKey,
+        op: Op,
+        layout: _Layout,
+        after: dict[str, Value] | None,
+        before: dict[str, Value] | None,
+    ) -> RowChange:
+        flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
+        if key.key_only:
+            flags.append("handle_key_only")
+        if self._op_unknown and op == "c":
+            flags.append("op_unknown")
+        extra = key.extra.copy()
+        if layout.odd:
+            extra["columns"] = dict(layout.odd)
+        return RowChange(
+            self._format, layout.table, op, key.commit_ts, before, after, layout.table.handle_key, self._zone,
+            None, layout.version, flags, extra, key.key_only or (op == "d" and not layout.whole),
+        )  # fmt: skip
+
+    def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
+        known = (id_, version.commit_ts if version else None, after, before)
+        layout = self._layouts.get(known)
+        if layout is None:
+            layout = self._layouts[known] = self._compile(id_, version, after, before)
+        return layout
+
+    def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
+        cells = {cell.name: cell for cell in (*before, *after)}
+        for cell in before:
+            if cells[cell.name] != cell:
+                raise ValueError(f"column {cell.name!r} has another type or flags in the old row")
+        # The order is the new row's, and the old row's where it has columns alone.
+        ordered = tuple(cells[name] for name in dict.fromkeys(c.name for c in (*after, *before)))
+        described = describe(id_, ordered, version)
+        table = described.table
+        made = {}
+        for cell in ordered:
+            column = table.by_name[cell.name]
+            read = cell_values.reader(column, self._varchar_base64)
+            kind = column.type.kind
+            made[cell.name] = _Column(cell.name, kind in cell_values.NUMBERS, kind in _PLAIN, read)
+        carried = [table.by_name[cell.name] for cell in ordered]
+        kept = [c for c in table.columns if not c.virtual]
+        return _Layout(
+            table,
+            version.commit_ts if version else None,
+            tuple(made[c.name] for c in after),
+            tuple(made[c.name] for c in before),
+            described.odd,
+            tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
+            frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
+            whole=len(carried) == len(kept) and not (version is None and all(c.handle_key for c in carried)),
+        )
+
+    # ---- the fast way
+    def _make_fast(
+        self, shape: tuple[Any, ...], id_: TableId, version: TableVersion | None, op: Op, after: Cells, before: Cells
+    ) -> None:
+        if len(after) + len(before) > _FAST_COLUMNS:
+            return
+        if op == "d":
+            one = self._layout(id_, version, (), before)
+            self._fast[shape] = _Fast(re.compile(rf'\{{"d":{_pattern(before, one.table)}\}}'), one, None, len(before))
+            return
+        old = before or after  # an insert tells how the updates of its table look
+        one, both = self._layout(id_, version, after, ()), self._layout(id_, version, after, old)
+        text = rf'\{{"u":{_pattern(after, one.table)}(?:,"p"(:){_pattern(old, both.table)})?\}}'
+        self._fast[shape] = _Fast(re.compile(text), one, both, len(after))
+
+    def _fast_row(self, key: RowKey, fast: _Fast, found: re.Match[str]) -> RowChange:
+        texts = found.groups()
+        if fast.both is None:
+            return self._event(key, "d", fast.one, None, _read_texts(fast.one.before, texts))
+        if texts[fast.width] is None:
+            return self._event(key, "c", fast.one, _read_texts(fast.one.after, texts), None)
+        after, before = _read_texts(fast.both.after, texts), _read_texts(fast.both.before, texts[fast.width + 1 :])
+        return self._event(key, "u", fast.both, after, before)
+
+
+def _doubts(column: Column) -> list[str]:
+    if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
+        return ["enum_number"]
+    return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
+
+
+def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value]:
+    row: dict[str, Value] = {}
+    name = ""
+    try:
+        for (name, numeric, _, read), value in zip(columns, found, strict=True):
+            if value is None:
+                row[name] = None
+            elif not isinstance(value, str) or (type(value) is Number) is not numeric:
+                raise ValueError(f"a JSON {'number' if numeric else 'string'} is needed")
+            else:
+                row[name] = read(str(value))
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"column {name!r}: {_shown(error)}") from error
+    return row
+
+
+def _read_texts(columns: tuple[_Column, ...], texts: Iterable[str | None]) -> dict[str, Value]:
+    row: dict[str, Value] = {}
+    name = ""
+    try:
+        for (name, numeric, plain, read), text in zip(columns, texts, strict=False):
+            if text is None or plain:
+                row[name] = text
+            elif numeric or "\\" not in text:
+                row[name] = read(text)
+            else:
+                row[name] = read(go_text.json_unescape(text))
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"column {name!r}: {_shown(error)}") from error
+    return row
+
+
+# Classic TiCDC's JSON has the escape \ufffd where bytes were not UTF-8, and U+FFFD itself where the text has it. Half a
+# surrogate pair, which no message holds, stands for the escape until the columns are known.
+_REPLACED = re.compile(r"((?<!\\)(?:\\\\)*)\\ufffd")
+_MARK = "\udfff"
+
+
+def _unmark(*sides: Side) -> list[str]:
+    """Puts U+FFFD where bytes were lost; returns the columns."""
+    names = []
+    for cells, found in sides:
+        for index, value in enumerate(found):
+            if isinstance(value, str) and _MARK in value:
+                found[index] = value.replace(_MARK, "\ufffd")
+                names.append(cells[index].name)
+    return names
+
+
+def _shown(error: Exception) -> str:
+    return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
+
+
+def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side], ...]) -> None:
+    """Remembers which `""` is index 0 (a value that is no element), where the ENUM has an empty element too."""
+    if layout.zeros:
+        zeros = [
+            f"{side}.{cell.name}"
+            for side, (cells, found) in sides
+            for cell, value in zip(cells, found, strict=True)
+            if cell.name in layout.zeros and value == "0"
+        ]
+        if zeros:
+            event.extra["enum_zero"] = zeros
+
+
+# ---------------------------------------------------------------------------------- cells → regular expression
+_INTEGER = "(-?(?:0|[1-9][0-9]{0,19}))"
+_REAL = r"(-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?)"
+_DAY, _CLOCK, _FRACTION = "[0-9]{4}-[0-9]{2}-[0-9]{2}", ":[0-9]{2}:[0-9]{2}", r"(?:\.[0-9]{1,6})?"
+_PLAIN = {
+    Kind.DATE: f'"({_DAY})"',
+    Kind.DATETIME: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
+    Kind.TIMESTAMP: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
+    Kind.TIME: f'"(-?[0-9]{{2,3}}{_CLOCK}{_FRACTION})"',
+    Kind.DECIMAL: r'"(-?[0-9]{1,65}(?:\.[0-9]{1,65})?)"',
+}
+_STRING = r'"([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)"'
+
+
+def _pattern(cells: Cells, table: Table) -> str:
+    """The text of one side as TiCDC writes it, with a group per column, empty for NULL."""
+    return r"\{" + ",".join(_cell_pattern(cell, table) for cell in cells) + r"\}"
+
+
+def _cell_pattern(cell: Cell, table: Table) -> str:
+    spellings = dict.fromkeys((go_text.jsoniter_string(cell.name), go_text.std_string(cell.name)))
+    name = "|".join(map(re.escape, spellings))
+    kind = table.by_name[cell.name].type.kind
+    value = _PLAIN.get(kind, _STRING)
+    if kind in cell_values.NUMBERS:
+        value = _REAL if kind in (Kind.FLOAT, Kind.DOUBLE) else _INTEGER
+    handle = '"h":true,' if cell.handle else ""
+    flags = "" if cell.flags is None else f'"f":{cell.flags},'
+    return rf'(?:{name}):\{{"t":{cell.code},{handle}{flags}"v":(?:null|{value})\}}'

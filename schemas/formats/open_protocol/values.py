@@ -1,0 +1,304 @@
+"""Column values of the Open Protocol: JSON value ↔ plain value (ticdc-wire.md §3.4; upstream `open/codec.go`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from schemas.codec import go_text
+from schemas.model import values
+from schemas.model.errors import LossyError
+from schemas.model.table import Column, Value
+from schemas.model.types import Kind
+
+NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
+_REALS = (Kind.FLOAT, Kind.DOUBLE)
+_BLOB_CODES = (249, 250, 251, 252)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
+_TIME = re.compile(r"-?\d{2,3}:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
+_MASK = (1 << 64) - 1
+
+Read = Callable[[str], Value]
+"""The text of a JSON number, or what a JSON string holds → plain value. ValueError when it is no such value."""
+
+
+# ---------------------------------------------------------------------------------- JSON value → plain value
+def reader(column: Column, varchar_base64: bool) -> Read:
+    """Compiled reader of a column's values that are not NULL. varchar_base64: as releases of 2020 wrote VARCHAR."""
+    kind = column.type.kind
+    if kind in (Kind.TEXT, Kind.BINARY):
+        encoded = is_base64(column, varchar_base64)
+        if kind is Kind.BINARY:
+            return values.base64_bytes if encoded else go_text.unquote
+        return _base64_text if encoded else _text
+    if kind is Kind.INTEGER:
+        return _integer(column.type.bits, column.unsigned, column.vague != "")
+    if kind in (Kind.ENUM, Kind.SET):
+        if not column.elements:
+            return _number
+        return partial(_enum if kind is Kind.ENUM else _set, column.elements)
+    if kind is Kind.BIT:
+        return partial(_bit, column.length)
+    return _READERS[kind]
+
+
+def is_base64(column: Column, varchar_base64: bool) -> bool:
+    """Whether a character or binary column's values are base64."""
+    return varchar_base64 or column.type.code in _BLOB_CODES
+
+
+def _integer(bits: int, unsigned: bool, either: bool) -> Callable[[str], str]:
+    """either: without flags (old releases) nobody knows the sign, so both ranges are allowed."""
+    low = 0 if unsigned else -(1 << bits - 1)
+    high = 1 << bits if unsigned or either else 1 << bits - 1
+
+    def read(text: str) -> str:
+        number = int(text)  # JSON's grammar was checked: no spaces, no underscores
+        if not low <= number < high:
+            raise ValueError(f"{text[:40]} does not fit {'an unsigned' if unsigned else 'a'} {bits}-bit integer")
+        return str(number)
+
+    return read
+
+
+def _number(text: str) -> str:
+    number = values.integer(text)
+    values.check_range(number, 64, unsigned=True)
+    return str(number)
+
+
+def _year(text: str) -> str:
+    number = values.integer(text)
+    values.check_year(number)
+    return str(number)
+
+
+# Up to six digits are the shortest text of their float32, and Go's %g does not change them.
+_SHORT = re.compile(r"(?!-?0\.0000)-?(?:0|[1-9][0-9]?)(?:\.[0-9]{0,3}[1-9])?\Z", re.ASCII)
+
+
+def _float(text: str) -> str:
+    if _SHORT.match(text):
+        return text
+    try:
+        return values.float_text(values.as_float32(float(text)))
+    except OverflowError:
+        raise ValueError(f"{text[:40]} is beyond a float32") from None
+
+
+def _double(text: str) -> str:
+    number = float(text)
+    if 1e-4 <= number < 1e6 or -1e6 < number <= -1e-4:  # where Python's shortest text is Go's %g
+        shortest = repr(number)
+        return shortest[:-2] if shortest.endswith(".0") else shortest
+    return values.double_text(number)
+
+
+def _bit(length: int | None, text: str) -> bytes:
+    number = values.integer(text)
+    values.check_range(number, length or 64, unsigned=True)
+    # Without a definition the length is not known: the fewest bytes.
+    return number.to_bytes(values.bit_size(length) if length else max(1, (number.bit_length() + 7) // 8), "big")
+
+
+def _enum(elements: tuple[str, ...], text: str) -> str:
+    index = values.integer(text)
+    if not 0 <= index <= len(elements):
+        raise ValueError(f"there is no element {index}, the table's definition has {len(elements)}")
+    return elements[index - 1] if index else ""
+
+
+def _set(elements: tuple[str, ...], text: str) -> str:
+    mask = values.integer(text)
+    if mask < 0 or mask >> len(elements):
+        raise ValueError(f"{mask} has bits that the {len(elements)} elements of the table's definition do not have")
+    return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
+
+
+def _text(text: str) -> str | bytes:
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")  # TiCDC copies bytes that are not UTF-8
+    return text
+
+
+def _base64_text(text: str) -> str | bytes:
+    data = values.base64_bytes(text)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _decimal(text: str) -> str:
+    values.check_decimal(text)
+    return text
+
+
+def _utf8(text: str) -> str:
+    if not text.isascii():
+        text.encode()
+    return text
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Read:
+    def read(text: str) -> str:
+        if not pattern.match(text):
+            raise ValueError(f"{text[:40]!r} is not a {what}")
+        return text
+
+    return read
+
+
+_READERS: dict[Kind, Read] = {
+    Kind.YEAR: _year,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.DATE: _matching(_DATE, "date"),
+    Kind.DATETIME: _matching(_DATETIME, "datetime"),
+    Kind.TIMESTAMP: _matching(_DATETIME, "timestamp"),
+    Kind.TIME: _matching(_TIME, "time"),
+    Kind.JSON: _utf8,
+    Kind.VECTOR: _utf8,
+}
+
+
+# ---------------------------------------------------------------------------------- plain value → JSON value
+Flag = Callable[[str], None]
+Write = Callable[[Value, Flag], str]
+"""(plain value, where flags go) → JSON text. LossyError; ValueError or TypeError for what the column can't hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How an encoder writes: classic TiCDC uses Go's encoding/json, the new one json-iterator.
+
+    lossy: bytes that are not UTF-8 become U+FFFD, as classic TiCDC writes them, instead of an error.
+    """
+
+    classic: bool
+    lossy: bool
+
+    def string(self, text: str) -> str:
+        return go_text.std_string(text) if self.classic else go_text.jsoniter_string(text)
+
+
+def writer(column: Column, style: Style, numbered: bool) -> Write:
+    """Compiled writer of a column's values. numbered: its ENUM or SET values are numbers already."""
+    kind = column.type.kind
+    if kind in (Kind.TEXT, Kind.BINARY):
+        return partial(_w_string, _Text(column, style, kind is Kind.BINARY, column.type.code in _BLOB_CODES))
+    if kind in _REALS:
+        return partial(_w_real, 32 if kind is Kind.FLOAT else 64, style.classic)
+    if kind is Kind.INTEGER:
+        return partial(_w_integer, _integer(column.type.bits, column.unsigned, column.vague != ""))
+    if kind in (Kind.ENUM, Kind.SET) and not numbered:
+        return partial(_w_enum if kind is Kind.ENUM else _w_set, column)
+    if kind in NUMBERS:
+        return _w_bit if kind is Kind.BIT else _w_year if kind is Kind.YEAR else _w_number
+    if kind is Kind.DECIMAL:
+        return partial(_w_checked, style, values.decimal_check(column.length, column.scale))
+    return partial(_w_checked, style, _READERS[kind])
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    column: Column
+    style: Style
+    binary: bool
+    base64: bool
+
+
+def _w_string(to: _Text, value: Value, flag: Flag) -> str:
+    if to.binary and not isinstance(value, bytes):
+        raise ValueError("text, where binary is needed")
+    data = value if isinstance(value, bytes) else str(value).encode()
+    if to.base64:
+        return f'"{values.base64_text(data)}"'
+    if to.binary:
+        return to.style.string(go_text.quote(data))
+    if isinstance(value, str):
+        return to.style.string(value)
+    text = data.decode("utf-8", "surrogateescape")
+    if not to.style.classic:
+        return to.style.string(text)
+    if not to.style.lossy:
+        raise LossyError(
+            "LOSSY_VALUE",
+            column=to.column.name,
+            details="the text is not UTF-8; classic TiCDC writes U+FFFD for such bytes (--on-lossy flag)",
+        )
+    flag(f"invalid_utf8:{to.column.name}")
+    return re.sub("[\udc80-\udcff]", r"\\ufffd", to.style.string(text))
+
+
+def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
+    text = _plain(value)
+    values.integer(text)
+    return read(text)
+
+
+def _w_number(value: Value, _flag: Flag) -> str:
+    return _number(_plain(value))
+
+
+def _w_year(value: Value, _flag: Flag) -> str:
+    return _year(_plain(value))
+
+
+def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
+    (values.single if bits == 32 else values.real)(_plain(value))
+    return go_text.json_float(_plain(value), bits, classic)
+
+
+def _w_bit(value: Value, _flag: Flag) -> str:
+    if not isinstance(value, bytes):
+        raise ValueError("text, where BIT's bytes are needed")
+    number = int.from_bytes(value, "big")
+    values.check_range(number, 64, unsigned=True)
+    return str(number)
+
+
+def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
+    text = _plain(value)
+    if text in column.elements:
+        return str(column.elements.index(text) + 1)
+    if not text:
+        return "0"
+    raise ValueError(_no_element(column, text))
+
+
+def _w_set(column: Column, value: Value, _flag: Flag) -> str:
+    text, mask = _plain(value), 0
+    if not text:
+        return "0"
+    for name in text.split(","):
+        if name not in column.elements:
+            raise ValueError(_no_element(column, name))
+        mask |= 1 << column.elements.index(name)
+    return str(mask & _MASK)
+
+
+def _no_element(column: Column, text: str) -> str:
+    if not column.elements:
+        return "Open carries it by number and its elements are not known; give a table definition (--ddl)"
+    return f"{text[:80]!r} is none of its elements"
+
+
+def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:
+    text = _plain(value)
+    check(text)
+    return style.string(text)
+
+
+def _plain(value: Value) -> str:
+    if not isinstance(value, str):
+        raise ValueError("bytes, where text is needed")
+    return value

@@ -1,0 +1,252 @@
+"""TiCDC Simple (protocol=simple), read in both encodings, JSON and Avro (ticdc-wire.md §5.1; upstream ticdc
+`pkg/sink/codec/simple`).
+
+Rows name their table's schema by version; the schema itself comes before them, in a BOOTSTRAP or DDL message of the
+same stream. Where there is a definition of the table (--ddl), it is taken instead. A row with neither has its values
+as they are, flagged `untyped`. A message may be a Snappy block or an LZ4 frame as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from schemas.codec import claim_check, compression, json_exact, sql_text
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.base import Context
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.simple import avro
+from schemas.formats.simple.table_schema import table_of, text, truth, whole
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import BY_NAME, Kind
+
+_OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+_DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
+_ANY_TYPE = "a number, text, a date or anything else"
+_AVRO = bytes([avro.FIRST_BYTE])
+_MOST_KEPT = 1_000_000  # columns of all tables together
+_MAX_COLUMNS = 4096  # TiDB's own limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table as a schema version has it; table_version is its commit_ts where a DDL message told it."""
+
+    table: Table
+    table_version: int | None = None
+
+
+class SimpleDecoder:
+    """Decodes with the table schemas that came before in the stream. One decoder reads one stream."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(
+            10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
+        )
+        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000, _MOST_KEPT, lambda _, t: len(t.columns))
+
+    def decode(self, message: Message) -> list[Event]:
+        """One message → one event. WireError as the error table says."""
+        if message.value is None:
+            raise WireError("EMPTY_RECORD", details="the value is null: Simple sends no such message")
+        body, replaced, avro = parse(message.value)
+        try:
+            location = body.get("claimCheckLocation")
+            if location:
+                body, replaced = self._fetched(text(location, "claimCheckLocation"))
+            if whole(body["version"], "version") != 1:
+                raise ValueError(f"version {body['version']} is not known")
+            return [self._event(body, replaced, avro)]
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
+
+    def _fetched(self, location: str) -> tuple[dict[str, Any], bool]:
+        body, replaced, _ = parse(claim_check.fetched(self._context.claims, location)[1])
+        if body.get("claimCheckLocation"):
+            raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
+        return body, replaced
+
+    def _event(self, body: dict[str, Any], replaced: bool, avro: bool) -> Event:
+        kind = body["type"]
+        if kind in _OPS:
+            return self._row(body, replaced)
+        if kind == "WATERMARK":
+            return Watermark("simple", whole(body["commitTs"], "commitTs"))
+        if kind == "BOOTSTRAP":
+            found = self._learn(body["tableSchema"], None, avro)
+            if found is None:
+                raise ValueError("a bootstrap of something that is no table")
+            table, version = found
+            told_by_ddl = self._versions[table.id, version].table_version
+            return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
+        if kind not in _DDL:
+            raise ValueError(f"type {str(kind)[:40]!r} is not known")
+        commit_ts, query = whole(body["commitTs"], "commitTs"), text(body["sql"], "sql")
+        before, after = body.get("preTableSchema"), body.get("tableSchema")
+        if before is not None:
+            self._learn(before, None, avro)
+        named = after or before
+        told = None if after is None else self._learn(after, commit_ts, avro)
+        db, name = (text(named[k], k) for k in ("schema", "table")) if named else ("", "")
+        return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, told and told[0])
+
+    def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
+        if len(schema["columns"]) > _MAX_COLUMNS:
+            raise ValueError(f"{len(schema['columns'])} columns")
+        found = table_of(schema, avro)
+        if found is not None:
+            table, version = found
+            known = self._versions.get((table.id, version))
+            if known is not None and known.table != table:
+                raise ValueError(f"schema version {version} of {table.id} was told with other columns before")
+            if known is None or known.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
+                self._versions[table.id, version] = _Known(table, commit_ts)
+        return found
+
+    # ---- rows
+    def _row(self, body: dict[str, Any], replaced: bool) -> RowChange:
+        op = _OPS[body["type"]]
+        id_ = TableId(text(body["database"], "database"), text(body["table"], "table"))
+        commit_ts, version = (whole(body[name], name) for name in ("commitTs", "schemaVersion"))
+        data, old = body.get("data"), body.get("old")
+        if not isinstance(data, dict | None) or not isinstance(old, dict | None):
+            raise ValueError("a row is no object")
+        if (data is None) != (op == "d") or (old is None) != (op == "c"):
+            raise ValueError(f"{body['type']} with the wrong rows")
+        key_only = truth(body.get("handleKeyOnly"), "handleKeyOnly")
+        names = {**(old or {}), **(data or {})}
+        known = self._known(id_, version, commit_ts, names, key_only)
+        reading = _Reading(known.table, replaced)
+        before, after = (None if row is None else reading.row(row) for row in (old, data))
+        if key_only and op != "d":
+            reading.flags["handle_key_only"] = None
+        event = RowChange(
+            "simple", known.table, op, commit_ts, before, after,  # type: ignore[arg-type]
+            tuple(names) if key_only and not known.table.handle_key else known.table.handle_key,
+            reading.zone or self._context.options.time_zone, None, known.table_version, list(reading.flags),
+            _extra(body, version), key_only,
+        )  # fmt: skip
+        return event
+
+    def _known(self, id_: TableId, version: int, commit_ts: int, names: Mapping[str, Any], key_only: bool) -> _Known:
+        if self._context.tables is not None:
+            found = self._context.tables.at(id_, commit_ts)
+            if found is not None and names.keys() <= found.table.by_name.keys():
+                return _Known(found.table, found.commit_ts)
+        known = self._versions.get((id_, version))
+        if known is None:
+            columns = (Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
+            return _Known(Table(id_, tuple(columns)))
+        strange = next((n for n in names if n not in known.table.by_name), None)
+        if strange is not None:
+            raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
+        if key_only or len(names) == len(known.table.columns):
+            return known
+        # A virtual column is in the schema and never in a row.
+        left_out = tuple(c.name for c in known.table.columns if c.name not in names)
+        made = self._tables.get((id_, version, left_out))
+        if made is None:
+            columns = (replace(c, virtual=c.name in left_out) for c in known.table.columns)
+            made = self._tables[id_, version, left_out] = replace(known.table, columns=tuple(columns))
+        return _Known(made, known.table_version)
+
+
+def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
+    """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8, whether it is Avro). WireError.
+
+    Go's JSON writer escapes the U+FFFD that it puts in the place of such bytes; one that was there is not escaped.
+    """
+    if len(data) > MAX_MESSAGE:
+        raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    try:
+        # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
+        data = data if data[:1] == _AVRO else compression.content(data, MAX_MESSAGE)
+        if data[:1] == _AVRO:
+            return avro.read(data), False, True
+        found = json_exact.decode(json_exact.document(data))
+    except ValueError as error:
+        details = f"neither JSON nor Simple's Avro: {error}"
+        raise WireError("MALFORMED", where="value", details=details[:300]) from error
+    if not isinstance(found, dict):
+        raise WireError("MALFORMED", where="value", details="not a JSON object")
+    return found, b"\\ufffd" in data, False
+
+
+def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
+    extra: dict[str, Any] = {"schema_version": version, "table_id": whole(body["tableID"], "tableID")}
+    told = body.get("checksum")
+    if told is not None:
+        extra["checksum"] = {
+            "version": whole(told["version"], "checksum version"),
+            "corrupted": truth(told["corrupted"], "corrupted"),
+            "current": whole(told["current"], "checksum"),
+            "previous": whole(told["previous"], "checksum"),
+        }
+    return extra
+
+
+class _Reading:
+    """The rows of one message: their zone (the message says it with each TIMESTAMP) and flags are found on the way."""
+
+    def __init__(self, table: Table, replaced: bool) -> None:
+        self._table, self._replaced = table, replaced
+        self.zone: str | None = None
+        self.flags: dict[str, None] = {}
+
+    def row(self, cells: Mapping[str, Any]) -> dict[str, Value]:
+        """Cells → values in table order."""
+        return {c.name: self._value(c, cells[c.name]) for c in self._table.columns if c.name in cells}
+
+    def _value(self, column: Column, cell: Any) -> Value:
+        if cell is None:
+            return None
+        try:
+            value, flag = self._read(column, cell)
+        except ValueError as error:
+            raise ValueError(f"column {column.name!r}: {error}") from error
+        if flag:
+            self.flags[f"{flag}:{column.name}"] = None
+        if self._replaced and isinstance(value, str) and "\ufffd" in value:
+            self.flags[f"invalid_utf8:{column.name}"] = None
+        return value
+
+    def _read(self, column: Column, cell: Any) -> tuple[Value, str]:
+        untyped = "untyped" if column.vague else ""
+        if isinstance(cell, Mapping):
+            if column.type.kind is not Kind.TIMESTAMP and not untyped:
+                raise ValueError(f"a TIMESTAMP, where {column.type.name} is needed")
+            return self._timestamp(cell), untyped
+        if isinstance(cell, bytes):
+            if column.type.kind is not Kind.BINARY and not untyped:
+                raise ValueError(f"bytes, where {column.type.name} is needed")
+            return cell, untyped
+        shown = json_exact.string(cell, "the value")
+        if untyped:
+            return sql_text.text_or_bytes(shown), untyped
+        return _BY_KIND.get(column.type.kind, partial(sql_text.read, column))(shown)
+
+    def _timestamp(self, cell: Mapping[str, Any]) -> str:
+        location, value = (text(cell[name], name) for name in ("location", "value"))
+        if location != "Local":  # Go's name of a zone that it does not know by name
+            values.zone(location)
+            if self.zone not in (None, location):
+                raise ValueError("TIMESTAMPs of two time zones in one row")
+            self.zone = location
+        return value
+
+
+def _no_zone(_shown: str) -> tuple[Value, str]:
+    raise ValueError("a TIMESTAMP without its time zone")
+
+
+_BY_KIND: dict[Kind, Callable[[str], tuple[Value, str]]] = {
+    Kind.BINARY: lambda shown: (values.base64_bytes(shown), ""),
+    Kind.TIMESTAMP: _no_zone,
+}

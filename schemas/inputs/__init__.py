@@ -1,0 +1,1 @@
+"""What comes from files and settings: lines of messages, definitions, Kafka's settings, claim checks."""

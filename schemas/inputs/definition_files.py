@@ -1,0 +1,98 @@
+"""Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE` (design §3.3).
+
+DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
+typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Schemas: JSON lines {"subject",
+"version", "id", "schema"}. Either can be a golden's meta.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+
+_MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
+
+
+class Given(NamedTuple):
+    """A version of a subject. An id may be a UUID (Glue)."""
+
+    subject: str
+    version: int
+    id: int | str
+    schema: str
+
+
+def ddl_lines(text: str) -> list[DdlText]:
+    """The statements of a file of JSON lines, in order of their commit_ts. ValueError says which line is wrong."""
+    found = []
+    for number, line in _numbered(text):
+        try:
+            found.append(_statement(json.loads(line)))
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise ValueError(f"line {number}: {error}") from error
+    if not found:
+        raise ValueError("it is empty")
+    return sorted(found, key=lambda s: s.commit_ts)
+
+
+def ddl_of_meta(meta: dict[str, Any]) -> list[DdlText]:
+    """The statements of a golden's meta.json, as they were typed. ValueError where it has another form."""
+    try:
+        steps = [s for s in meta["steps"] if s["kind"] == "ddl"]
+        return [DdlText(s["commit_ts"], s.get("schema") or "", s["sql"], TYPED) for s in steps]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"a golden's meta.json is needed ({type(error).__name__}: {error})") from error
+
+
+def statements(text: str) -> list[DdlText]:
+    """Of either form. ValueError."""
+    meta = meta_of(text, "steps")
+    return ddl_lines(text) if meta is None else ddl_of_meta(meta)
+
+
+def schemas(text: str) -> list[Given]:
+    """Of either form. ValueError."""
+    meta = meta_of(text, "registered_schemas", "steps")
+    try:
+        rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _numbered(text)]
+        return [_given(r) for r in rows]
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def meta_of(text: str, *keys: str) -> dict[str, Any] | None:
+    """The document, where the whole text is one JSON object that has one of these keys."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and set(keys) & found.keys() else None
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def _given(row: dict[str, Any]) -> Given:
+    found = Given(row["subject"], row["version"], row["id"], row["schema"])
+    if not isinstance(found.subject, str) or not isinstance(found.schema, str):
+        raise ValueError("subject and schema must be texts")
+    if type(found.version) is not int or found.version < 1:
+        raise ValueError("version must be a whole number from 1 on")
+    if type(found.id) not in (int, str) or (isinstance(found.id, int) and found.id < 1):
+        raise ValueError("id must be a whole number from 1 on, or a UUID")
+    return found
+
+
+def _statement(found: dict[str, Any]) -> DdlText:
+    commit_ts, db, query = found["commit_ts"], found.get("db", ""), found["query"]
+    if type(commit_ts) is not int or not isinstance(db, str) or not isinstance(query, str):
+        raise ValueError("commit_ts must be a whole number, db and query texts")
+    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+    if mode not in _MODES:
+        raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
+    return DdlText(commit_ts, db, query, Mode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode])

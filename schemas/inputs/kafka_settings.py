@@ -1,0 +1,241 @@
+"""Settings of a Kafka client as commands take them; the client itself is not made here.
+
+There are two clients: librdkafka in this process, and the Java one in Spark. They name some settings differently, above
+all those of SASL and TLS. One properties file, with the names of either or of both, serves both: what only the other's
+names tell is translated (librdkafka's CONFIGURATION.md; Apache Kafka's documentation, Producer, Consumer and Security).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from schemas.model.errors import SetupError
+
+_TOLD = "--kafka-config"
+
+
+def client_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
+    """librdkafka's settings from --bootstrap-servers (or BRIDGE_BOOTSTRAP_SERVERS) and a properties file.
+
+    SetupError USAGE when there are no servers (`what` needs them), the file can't be read, or it has what librdkafka
+    can't do.
+    """
+    return for_librdkafka(_given(servers, config_file, what))
+
+
+def java_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
+    """The same for the Java client. SetupError USAGE as there."""
+    return for_java(_given(servers, config_file, what))
+
+
+def _given(servers: str | None, config_file: Path | None, what: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if config_file is not None:
+        try:
+            lines = config_file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{_TOLD} {config_file}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise SetupError("USAGE", details=f"{_TOLD} {config_file}: not UTF-8 text") from error
+        for number, line in enumerate(lines, 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                name, equals, value = line.partition("=")
+                if not equals:
+                    raise SetupError("USAGE", details=f"{_TOLD} {config_file}:{number}: name=value is needed")
+                settings[name.strip()] = value.strip()
+    servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
+    if not servers:
+        details = f"{what} needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
+        raise SetupError("USAGE", details=details)
+    return {**settings, "bootstrap.servers": servers}
+
+
+_RENAMED: Mapping[str, str] = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "metadata.broker.list": "bootstrap.servers",
+    "compression.codec": "compression.type",
+    "request.required.acks": "acks",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.max.bytes": "max.request.size",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+}
+"""librdkafka's name → the Java client's. Names that are the same in both are not here."""
+_UNKNOWN_TO_RD = {
+    theirs: ours for ours, theirs in _RENAMED.items() if ours in ("message.max.bytes", "fetch.wait.max.ms")
+}
+"""The Java client's name → librdkafka's, where librdkafka does not know the former too."""
+_JAVA_ONLY = re.compile(
+    r"sasl\.jaas\.config|sasl\.(?:client|login)\..*|ssl\.truststore\..*|ssl\.keystore\.(?:type|key|certificate\.chain)"
+    r"|ssl\.(?:protocol|provider|enabled\.protocols|(?:key|trust)manager\.algorithm|engine\.factory\.class)"
+    r"|ssl\.secure\.random\.implementation|security\.providers|(?:key|value)\.(?:de)?serializer|partitioner\..+"
+    r"|buffer\.memory|max\.block\.ms|default\.api\.timeout\.ms|(?:send|receive)\.buffer\.bytes|interceptor\.classes"
+    r"|metrics?\..*|exclude\.internal\.topics|socket\.connection\.setup\.timeout\.max\.ms"
+    r"|compression\.(?:gzip|lz4|zstd)\.level"
+)
+"""What says nothing to librdkafka (or, as sasl.jaas.config, is said to it otherwise)."""
+_RD_ONLY = re.compile(
+    r"sasl\.(?:username|password|mechanisms)|sasl\.oauthbearer\.(?:method|client\.id|client\.secret|scope|extensions)"
+    r"|sasl\.kerberos\.(?:keytab|principal)|ssl\.(?:ca|certificate|key)\.(?:location|pem)|enable\.ssl\..*|ssl\.ca\..*"
+)
+_SECURITY = "org.apache.kafka.common.security"
+_USER = {"username": "sasl.username", "password": "sasl.password"}
+_OIDC = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+_KERBEROS = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
+_LOGINS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
+    "PLAIN": (f"{_SECURITY}.plain.PlainLoginModule", _USER, ""),
+    "SCRAM-SHA-256": (f"{_SECURITY}.scram.ScramLoginModule", _USER, ""),
+    "SCRAM-SHA-512": (f"{_SECURITY}.scram.ScramLoginModule", _USER, ""),
+    "OAUTHBEARER": (f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule", _OIDC, ""),
+    "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", _KERBEROS, " useKeyTab=true storeKey=true"),
+}
+"""SASL mechanism → JAAS login module, its options by librdkafka's settings, and options that it has besides."""
+_HANDLER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
+_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+
+
+# ---------------------------------------------------------------------------------------------- to the Java client
+def for_java(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings by either client's names → those of the Java one. Files of PEM are told by their text: executors on
+    other machines have none. SetupError USAGE for what it can't do."""
+    found = {name: value for name, value in given.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
+    for theirs, ours in _RENAMED.items():
+        if theirs in given:
+            found.setdefault(ours, given[theirs])
+    for name in found.keys() & _INLINE_PEM:
+        found[name] = _lines(found[name])
+    if "security.protocol" in found:
+        found["security.protocol"] = found["security.protocol"].upper()
+    if found.get("ssl.endpoint.identification.algorithm") == "none":
+        found["ssl.endpoint.identification.algorithm"] = ""
+    if given.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        raise _refused("enable.ssl.certificate.verification=false", "Spark's client always verifies: give the CA's PEM")
+    if "sasl.jaas.config" not in given and found.get("security.protocol", "").startswith("SASL"):
+        found |= _login(given, found.get("sasl.mechanism", "GSSAPI").upper())
+    return found | _stores(given)
+
+
+def _login(given: Mapping[str, str], mechanism: str) -> dict[str, str]:
+    module, options, more = _LOGINS.get(mechanism, ("", {}, ""))
+    told = {name: given[setting] for name, setting in options.items() if setting in given}
+    if not told:
+        return {}
+    quoted = "".join(f' {name}="{_ESCAPED.sub(_BACKSLASHED, value)}"' for name, value in told.items())
+    found = {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required{more}{quoted};"}
+    if mechanism == "OAUTHBEARER":
+        found["sasl.login.callback.handler.class"] = given.get("sasl.login.callback.handler.class", _HANDLER)
+    return found
+
+
+_ESCAPED, _BACKSLASHED = re.compile(r'(["\\])'), r"\\\1"
+
+
+def _stores(given: Mapping[str, str]) -> dict[str, str]:
+    """Certificates and key, unless the Java client's own names tell them."""
+    found: dict[str, str] = {}
+    if not any(name.startswith("ssl.truststore.") for name in given) and (ca := _pem(given, "ca")):
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca}
+    if any(name.startswith("ssl.keystore.") for name in given):
+        return found
+    chain, key = _pem(given, "certificate"), _pem(given, "key")
+    if chain and key:
+        if "-----BEGIN PRIVATE KEY" not in key and "-----BEGIN ENCRYPTED PRIVATE KEY" not in key:
+            raise _refused("ssl.key", "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW")
+        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+    return found
+
+
+def _pem(given: Mapping[str, str], what: str) -> str | None:
+    """The text of ssl.WHAT.pem, or of the file ssl.WHAT.location."""
+    if (text := given.get(f"ssl.{what}.pem")) is not None:
+        return _lines(text)
+    place = given.get(f"ssl.{what}.location")
+    if place is None:
+        return None
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "not PEM"
+        raise _refused(f"ssl.{what}.location={place}", why) from error
+
+
+# ---------------------------------------------------------------------------------------------- to librdkafka
+def for_librdkafka(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings by either client's names → those of librdkafka. SetupError USAGE for what it can't do."""
+    found = {_UNKNOWN_TO_RD.get(name, name): value for name, value in given.items() if not _JAVA_ONLY.fullmatch(name)}
+    if found.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    for name, value in _told_by_jaas(given).items():
+        found.setdefault(name, value)
+    if (token := "sasl.oauthbearer.token.endpoint.url") in given:
+        found.setdefault("sasl.oauthbearer.method", "oidc")
+        found[token] = given[token]
+    for store, names in _STORES.items():
+        if not any(name in given for name in names):
+            found |= _from_store(given, store)
+    if given.get("ssl.keystore.type", "PKCS12").upper() != "PKCS12":
+        found = {name: value for name, value in found.items() if not name.startswith("ssl.keystore.")}
+    return found
+
+
+_STORES: Mapping[str, tuple[str, ...]] = {
+    "truststore": ("ssl.ca.location", "ssl.ca.pem", "ssl.ca.certificate.stores"),
+    "keystore": ("ssl.certificate.location", "ssl.certificate.pem"),
+}
+"""What the Java client calls it, and librdkafka's names that tell the same."""
+_OF_PEM = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
+_INLINE = {
+    "truststore": {"certificates": "ssl.ca.pem"},
+    "keystore": {"certificate.chain": "ssl.certificate.pem", "key": "ssl.key.pem"},
+}
+
+
+_INLINE_PEM = {f"ssl.{store}.{name}" for store, names in _INLINE.items() for name in names}
+
+
+def _lines(pem: str) -> str:
+    """A PEM that is one line of a properties file, as the lines that it stands for."""
+    return pem.replace("\\n", "\n")
+
+
+def _from_store(given: Mapping[str, str], store: str) -> dict[str, str]:
+    told = {ours: given.get(f"ssl.{store}.{theirs}") for theirs, ours in _INLINE[store].items()}
+    found = {name: _lines(value) for name, value in told.items() if value is not None}
+    place, kind = given.get(f"ssl.{store}.location"), given.get(f"ssl.{store}.type", "").upper()
+    if found or place is None:
+        return found
+    if kind == "PEM":
+        return dict.fromkeys(_OF_PEM[store], place)
+    if store == "keystore" and kind != "JKS":
+        return {}  # PKCS#12: librdkafka has the same names for it
+    details = f"librdkafka can't read Java's keystores: give {_OF_PEM[store][0]}=FILE.pem beside it"
+    raise _refused(f"ssl.{store}.location={place}", details)
+
+
+def _told_by_jaas(given: Mapping[str, str]) -> dict[str, str]:
+    config = given.get("sasl.jaas.config")
+    if config is None:
+        return {}
+    module = config.split(maxsplit=1)[0] if config.split() else ""
+    told = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _OPTION.findall(config)}
+    for known, options, _ in _LOGINS.values():
+        if module == known:
+            return {setting: told[name] for name, setting in options.items() if name in told}
+    raise _refused("sasl.jaas.config", f"the login module {module} has no equal in librdkafka: add its settings beside")
+
+
+def _refused(what: str, why: str) -> SetupError:
+    return SetupError("USAGE", details=f"{_TOLD}: {what}: {why}")
+
+
+__all__ = ["client_settings", "for_java", "for_librdkafka", "java_settings"]

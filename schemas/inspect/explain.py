@@ -1,0 +1,349 @@
+"""One message as a person wants to see it: framing, schema, table version, and each field from its bytes to its value.
+
+`explain` gives one JSON object (keys are stable, new ones may be added); `spark_jobs.jobs.explain` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from schemas.formats.base import Context, Decoder, FieldTrace
+from schemas.formats.format_table import FORMATS
+from schemas.formats.framing import unframed
+from schemas.inspect.field_positions import traces
+from schemas.inspect.format_detection import sniff
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import BridgeError, SetupError, WireError
+from schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
+from schemas.model.names import sanitise_name
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId, TableSource
+from schemas.model.table import Column
+from schemas.model.type_text import type_text
+from schemas.plain.writer import plain_event, plain_value
+
+_AVRO = ("avro", "debezium-avro", "debezium-mysql")
+_OUT_OF_BAND = {1: "0x01, then a DDL event as JSON", 2: "0x02, then a watermark as uint64 big-endian"}
+_FIRST_BYTE = {
+    "craft": "version 1; the last bytes say where the size tables begin",
+    "simple": "none: plain Avro, whose first byte is the branch of a union",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Registered = Callable[[SchemaId], list[tuple[str, int]]]
+"""Schema id → the subjects and versions it is registered as."""
+
+
+class Scratch:
+    """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="explain")
+        return self._texts[schema_id - 1]
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        self._texts.append(schema)
+        return len(self._texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked. format: its name or auto. earlier: messages before it, for formats that are read in order.
+
+    options: of the formats that it is written in. sample: where the schemas of framed messages are registered.
+    """
+
+    message: Message
+    format: str
+    context: Context
+    options: Options
+    registered: Registered | None = None
+    earlier: Iterable[Message] = ()
+
+
+def explain(question: Question) -> dict[str, Any]:
+    """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
+    message = question.message
+    answer: dict[str, Any] = {"message": _place(message), "format": question.format, "told_by": None}
+    if question.format == "auto":
+        try:
+            found = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
+        except WireError as error:  # it is framed Avro of a schema that can't be had
+            framing = list(_framing("avro", message))
+            return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _raw(message)}
+        answer |= {"format": found.format, "told_by": found.reason}
+        if found.format not in FORMATS:
+            said = found.reason if found.format is None else f"it is {found.format}, which is not read"
+            unknown = WireError("UNKNOWN_FORMAT", details=said)
+            return {**answer, "error": _error(unknown), "raw": _raw(message)}
+    name = str(answer["format"])
+    answer["framing"] = list(_framing(name, message))
+    answer["schemas"] = list(_schemas(name, question))
+    decoder = format_named(name).decoder(question.context)
+    for earlier in question.earlier if format_named(name).in_order else ():
+        _try(decoder, earlier)
+    try:
+        events = decoder.decode(message)
+    except WireError as error:
+        return {**answer, "error": _error(error), "raw": _raw(message)}
+    fields = traces(name, decoder, message, events)
+    answer["events"] = [
+        _event(event, question, name, [f for f in fields if f.row == row]) for row, event in enumerate(events)
+    ]
+    return answer
+
+
+def _try(decoder: Decoder, message: Message) -> None:
+    try:
+        decoder.decode(message)
+    except WireError:
+        return  # it is not asked about
+
+
+def _place(message: Message) -> dict[str, Any]:
+    time = None if message.timestamp is None else _time(message.timestamp)
+    return {
+        "topic": message.topic, "partition": message.partition, "offset": message.offset, "time": time,
+        "key_bytes": None if message.key is None else len(message.key),
+        "value_bytes": None if message.value is None else len(message.value),
+        "headers": [name for name, _ in message.headers],
+    }  # fmt: skip
+
+
+def _time(milliseconds: int) -> str | None:
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    except OverflowError:
+        return None
+
+
+def _error(error: BridgeError) -> dict[str, str]:
+    return {"code": error.code, "detail": error.detail}
+
+
+def _raw(message: Message) -> dict[str, str | None]:
+    """The first bytes of a message that can't be read."""
+    return {
+        part: None if data is None else data[:256].hex()
+        for part, data in (("key", message.key), ("value", message.value))
+    }
+
+
+# ---- framing and schemas
+def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
+    for part, data in (("key", message.key), ("value", message.value)):
+        if data is None:
+            yield {"part": part, "hex": "", "says": "null"}
+        elif name in ("open", "open-tiflow"):
+            head = data[: 16 if part == "key" else 8]
+            says = "version 1, then length and body of each event" if part == "key" else "length and body of each event"
+            yield {"part": part, "hex": head.hex(), "says": says}
+        elif name in _AVRO and data[:1] in (b"\x00", b"\x03") and len(data) != 9:
+            yield _header(part, data)
+        elif name == "avro" and data[:1] == b"\x03":
+            yield {"part": part, "hex": data[:1].hex(), "says": "0x03, then the delete's commit_ts, uint64 big-endian"}
+        elif name == "avro" and data[:1] and data[0] in _OUT_OF_BAND:
+            yield {"part": part, "hex": data[:1].hex(), "says": _OUT_OF_BAND[data[0]]}
+        elif data[:1] == b"{":
+            yield {"part": part, "hex": "", "says": "none: a JSON document"}
+        else:
+            yield {"part": part, "hex": data[:1].hex(), "says": _FIRST_BYTE.get(name, "")}
+
+
+def _header(part: str, data: bytes) -> dict[str, Any]:
+    try:
+        schema_id = unframed(data, part)[0]
+    except WireError as error:
+        return {"part": part, "hex": data[:5].hex(), "says": error.detail}
+    if isinstance(schema_id, int):
+        return {"part": part, "hex": data[:5].hex(), "says": f"Confluent: 0x00, schema id {schema_id}"}
+    packed = ", body in zlib" if data[1] else ""
+    return {"part": part, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{packed}, schema {schema_id}"}
+
+
+def _schemas(name: str, question: Question) -> Iterable[dict[str, Any]]:
+    message = question.message
+    for part, data in (("key", message.key), ("value", message.value)):
+        if name not in _AVRO or data is None or data[:1] not in (b"\x00", b"\x03") or len(data) < 5 or len(data) == 9:
+            continue
+        try:
+            schema_id = unframed(data, part)[0]
+        except WireError:
+            continue
+        told: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
+        if question.registered is not None:
+            try:
+                told["registered"] = [{"subject": s, "version": v} for s, v in question.registered(schema_id)]
+            except BridgeError as error:
+                told["error"] = _error(error)
+        yield told
+
+
+# ---- events
+def _event(event: Event, question: Question, name: str, fields: list[FieldTrace]) -> dict[str, Any]:
+    plain = plain_event(event, question.message)
+    told = {k: v for k, v in plain.items() if k not in ("topic", "partition", "offset", "before", "after", "format")}
+    commit_ts = event.commit_ts
+    told["commit_time"] = None if commit_ts is None else _time(tso_physical_ms(commit_ts))
+    others = {other: _elsewhere(event, question, other) for other in FORMATS if other != name}
+    told["elsewhere"] = {other: found.summary for other, found in others.items()}
+    if not isinstance(event, RowChange):
+        return told
+    told["types_from"] = _types_from(event, question.context.tables)
+    told["fields"] = list(_fields(event, fields, others))
+    told["beside"] = [
+        {
+            "part": f.part,
+            "offset": f.offset,
+            "bytes": len(f.raw),
+            "hex": _hex(f.raw),
+            "wire": f.wire,
+            "name": f.name,
+            "value": f.value,
+        }
+        for f in fields
+        if not f.side
+    ]
+    return told
+
+
+def _types_from(event: RowChange, tables: TableSource | None) -> str:
+    if event.table_version is not None:
+        return f"the table's version of commit_ts {event.table_version}"
+    if any(c.vague for c in event.table.columns):
+        return "the message, which does not tell all of them: give table definitions (--ddl)"
+    known = "" if tables is None else "; the definitions given have no version that fits"
+    return f"the message or its schema{known}"
+
+
+def _fields(event: RowChange, fields: list[FieldTrace], others: dict[str, _Elsewhere]) -> Iterable[dict[str, Any]]:
+    by_place = {(f.side, f.name): f for f in fields}
+    for side, row in (("before", event.before), ("after", event.after)):
+        for name, value in (row or {}).items():
+            column = event.table.by_name.get(name)
+            found = by_place.get((side, name)) or by_place.get((side, sanitise_name(name)))
+            if found is None and event.key_only:
+                found = by_place.get(("key", name))
+            yield {
+                "side": side,
+                "column": name,
+                "type": "" if column is None else declared(column),
+                "key": name in event.key,
+                "part": found and found.part,
+                "offset": found and found.offset,
+                "bytes": found and len(found.raw),
+                "hex": None if found is None else _hex(found.raw),
+                "wire": None if found is None else found.wire,
+                "value": plain_value(value),
+                "elsewhere": {o: e.fields[side, name] for o, e in others.items() if (side, name) in e.fields},
+            }
+
+
+_MOST_HEX = 64
+
+
+def _hex(raw: bytes) -> str:
+    """The bytes; of a long field only the first."""
+    return raw.hex() if len(raw) <= _MOST_HEX else raw[:_MOST_HEX].hex() + "…"
+
+
+def declared(column: Column) -> str:
+    """A column's type as SHOW CREATE TABLE writes it, as far as it is known; what it could be where it is not."""
+    if column.vague:
+        return f"not certain: {column.vague}"
+    return type_text(column) + " NOT NULL" * (not column.nullable)
+
+
+# ---- the same event in another format
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """The event in another format: how large, or why not; and what stands there for each column."""
+
+    summary: dict[str, Any]
+    fields: dict[tuple[str, str], str]
+
+
+def _elsewhere(event: Event, question: Question, name: str) -> _Elsewhere:
+    """Written strictly; where that fails, also as --on-lossy flag would."""
+    if not FORMATS[name].writes:
+        return _Elsewhere({"skipped": "it is read, not written"}, {})
+    try:
+        return _written(event, question, name, question.options)
+    except SetupError as error:
+        return _Elsewhere({"error": _error(error)}, {})
+    except WireError as error:
+        refused = error
+    try:
+        loosely = _written(event, question, name, replace(question.options, on_lossy="flag"))
+    except BridgeError:
+        return _Elsewhere({"error": _error(refused)}, {})
+    return _Elsewhere({"error": _error(refused), "with_on_lossy_flag": loosely.summary}, loosely.fields)
+
+
+def _written(event: Event, question: Question, name: str, options: Options) -> _Elsewhere:
+    context = Context(Scratch(), None, options)
+    encoder = FORMATS[name].encoder(context)
+    shown = event
+    if isinstance(event, RowChange):  # an encoder may add flags: not to the event that is explained
+        shown = replace(event, flags=list(event.flags))
+    elif isinstance(event, Bootstrap):
+        return _Elsewhere({"skipped": "it has nothing like it"}, {})
+    written = encoder.encode(shown, replace(question.message, topic=question.message.topic or "topic"))
+    if not written:
+        return _Elsewhere({"skipped": "it has nothing like it, with these options"}, {})
+    flags = [f for f in getattr(shown, "flags", []) if f not in getattr(event, "flags", [])]
+    summary: dict[str, Any] = {
+        "messages": len(written),
+        "key_bytes": sum(len(m.key or b"") for m in written),
+        "value_bytes": sum(len(m.value or b"") for m in written),
+    }
+    if flags:
+        summary["flags"] = flags
+    return _Elsewhere(summary, _columns_in(name, FORMATS[name].decoder(context), written, event))
+
+
+def _columns_in(name: str, decoder: Decoder, written: list[Message], event: Event) -> dict[tuple[str, str], str]:
+    """(side, column) → what stands in the messages for it."""
+    found: dict[tuple[str, str], str] = {}
+    if not isinstance(event, RowChange):
+        return found
+    for message in written:
+        for field in traces(name, decoder, message, [event]):
+            if field.side == "key" and message.value is not None:
+                continue
+            side = field.side if field.side != "key" else "before"
+            if (event.before if side == "before" else event.after) is not None:
+                found[side, field.name] = _shown(field)
+    return found or dict(_read_back(decoder, written))
+
+
+def _read_back(decoder: Decoder, written: list[Message]) -> Iterable[tuple[tuple[str, str], str]]:
+    """For a format of which it is not known where its columns stand: what its decoder makes of them."""
+    for message in written:
+        for event in decoder.decode(message):
+            if isinstance(event, RowChange):
+                for side, row in (("before", event.before), ("after", event.after)):
+                    for name, value in (row or {}).items():
+                        yield (side, name), f"read back as {_short(plain_value(value))}"
+
+
+def _short(value: Any) -> str:
+    text = "NULL" if value is None else f"0x{value['hex']}" if isinstance(value, dict) else str(value)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def _shown(field: FieldTrace) -> str:
+    """What stands in the message: JSON as text, else the bytes."""
+    if field.wire.startswith("JSON"):
+        return _short(field.raw.decode("utf-8", "replace"))
+    return "0x" + _hex(field.raw)

@@ -1,0 +1,109 @@
+"""Where the columns of a message stand in its bytes, for every format that can say it (`explain`).
+
+A decoder with a `trace` says it itself. The JSON formats are rows of a table: where in the document their rows are. For
+a format with neither nothing is known of the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schemas.codec import json_exact, json_spans
+from schemas.codec.avro import Cut
+from schemas.formats.base import Decoder, FieldTrace, Tracer
+from schemas.formats.simple import avro
+from schemas.model.errors import WireError
+from schemas.model.event import Event, Message, RowChange
+
+Path = tuple[str | int, ...]
+
+# Format → (part, side, path of an object whose members are columns). "shown" is the row that a delete had.
+_ROWS: dict[str, tuple[tuple[str, str, Path], ...]] = {
+    "debezium": (
+        ("key", "key", ("payload",)),
+        ("value", "before", ("payload", "before")),
+        ("value", "after", ("payload", "after")),
+    ),
+    "debezium-mysql": (
+        ("key", "key", ("payload",)),
+        ("value", "before", ("payload", "before")),
+        ("value", "after", ("payload", "after")),
+        ("value", "before", ("before",)),
+        ("value", "after", ("after",)),
+    ),
+    "simple": (("value", "before", ("old",)), ("value", "after", ("data",))),
+    "canal-json": (("value", "before", ("old", 0)), ("value", "shown", ("data", 0))),
+}
+_OPEN = ("open", "open-tiflow")
+_OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
+
+
+def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Event]) -> list[FieldTrace]:
+    """The fields of a message that was decoded to these events; none where that is not known."""
+    try:
+        if isinstance(decoder, Tracer):
+            return decoder.trace(message)
+        if format_ == "simple" and message.value and message.value[0] == avro.FIRST_BYTE:
+            return list(_simple_avro(message.value))
+        if format_ in _OPEN:
+            return list(_open(message))
+        return list(_json(_ROWS.get(format_, ()), message, events))
+    except (WireError, ValueError, LookupError, TypeError, AttributeError, Cut):
+        return []  # compressed, fetched from elsewhere, or of another form: the values are still told
+
+
+def _simple_avro(data: bytes) -> Iterator[FieldTrace]:
+    sides = {"data": "after", "old": "before"}
+    for row, name, start, end, kind in avro.cells(data):
+        yield FieldTrace("value", start, data[start:end], kind, sides[row], name)
+
+
+def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldTrace]:
+    gone = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
+    for part, side, path in rows:
+        data = message.key if part == "key" else message.value
+        if not data or not data.lstrip().startswith(b"{"):
+            continue
+        shown = ("before" if gone else "after") if side == "shown" else side
+        text = json_exact.document(data)
+        start = json_spans.find(text, path)
+        if start is not None and json_spans.kind_of(text, start) == "object":
+            yield from _members(text, start, part, shown, 0, 0)
+
+
+def _members(text: str, start: int, part: str, side: str, base: int, row: int) -> Iterator[FieldTrace]:
+    """The members of the object at character `start`, as columns; `base`: bytes before the text."""
+    done, offset = 0, base
+    for name, begin, end in json_spans.members(text, start):
+        offset += len(_bytes(text[done:begin]))
+        raw = _bytes(text[begin:end])
+        yield FieldTrace(part, offset, raw, f"JSON {json_spans.kind_of(text, begin)}", side, str(name), row)
+        done, offset = end, offset + len(raw)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _open(message: Message) -> Iterator[FieldTrace]:
+    """Open Protocol: length-prefixed JSON, {"u": {column: {"t","f","v"}}, "p": …} (ticdc-wire.md §3)."""
+    data, pos, row = message.value or b"", 0, 0
+    while pos + 8 <= len(data):
+        size = int.from_bytes(data[pos : pos + 8], "big")
+        pos += 8
+        text = json_exact.document(data[pos : pos + size])
+        for kind, start, _ in json_spans.members(text, 0) if text else ():
+            side = _OPEN_SIDES.get(str(kind))
+            if side is None:
+                continue
+            for cell in _members(text, start, "value", side, pos, row):
+                shown = json_exact.document(cell.raw)
+                code = json_spans.find(shown, ("t",))
+                parts = (t for t in _members(shown, 0, "value", side, cell.offset, row) if t.name == "v")
+                value = next(parts, None)
+                if value is None:
+                    continue
+                _, end = json_exact.decode_from(shown, code or 0)
+                wire = f"{value.wire}, type code {shown[code:end]}" if code else value.wire
+                yield FieldTrace("value", value.offset, value.raw, wire, side, cell.name, row)
+        pos, row = pos + size, row + 1

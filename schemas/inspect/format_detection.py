@@ -1,0 +1,259 @@
+"""Which format is this message? Told by its bytes, and by the registered schema where they name one. Never guessed.
+
+`open` stands for both Open Protocol encoders (`open` and `open-tiflow`): they are read by one reader, and most of their
+messages are the same bytes. A Confluent or Glue header says only "Avro": which of the three Avro formats it is, the
+schema tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.codec import compression, json_exact
+from schemas.formats.framing import MAX_MESSAGE, unframe
+from schemas.model.event import ms_to_tso
+from schemas.model.ports import SchemaId
+
+SchemaOf = Callable[[SchemaId], str]
+
+_AVROS = "avro, debezium-avro or debezium-mysql"
+_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
+_SIMPLE = {"version", "type", "commitTs", "buildTs"}
+_CANAL = {"isDdl", "es", "type", "sqlType", "mysqlType", "data"}
+_UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's extra fields
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """The format's name, or None and why it can't be told; with a format, `reason` says what told it."""
+
+    format: str | None
+    reason: str
+
+
+def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None) -> Sniffed:
+    """The format of a message. schema_of: id → schema text; its errors are passed on. Nothing else is raised."""
+    if len(key or b"") > MAX_MESSAGE or len(value or b"") > MAX_MESSAGE:
+        return Sniffed(None, f"more than {MAX_MESSAGE} bytes")
+    if value is None:
+        return _tombstone(key, schema_of)
+    if not value:
+        return Sniffed(None, "the value is empty")
+    if key is not None and key[:8] == (1).to_bytes(8, "big"):
+        return _open(key, value)
+    for first, one in _BY_FIRST_BYTE:
+        if value[0] in first:
+            return one(key, value, schema_of)
+    return _compressed(key, value, schema_of)
+
+
+def _compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+    """A whole message as Snappy block or LZ4 frame: TiCDC's large-message-handle-compression."""
+    try:
+        plain = compression.content(value, MAX_MESSAGE)
+    except ValueError:
+        plain = b""
+    if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
+        return Sniffed(None, f"no format's messages begin with 0x{value[0]:02x}")
+    found = sniff(key, plain, schema_of)
+    kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
+    return Sniffed(found.format, f"{kind}; in it {found.reason}")
+
+
+def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> Sniffed:
+    if key is None:
+        return Sniffed(None, "key and value are null: nothing is there to tell")
+    if key[:1] in (b"\x00", b"\x03"):
+        return _framed(key, "key", schema_of)
+    if key[:1] == b"{" and isinstance(_object(key), dict):
+        return Sniffed("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
+    return Sniffed(None, "a null value, and the key is neither framed Avro nor JSON")
+
+
+# ---- Avro
+def _framed(data: bytes, where: str, schema_of: SchemaOf | None) -> Sniffed:
+    if len(data) < 5 or (data[0] == 3 and (len(data) < 18 or data[1] not in (0, 5))):
+        return Sniffed(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
+    plain = data if data[0] == 0 else data[:1] + b"\x00" + data[2:]
+    schema_id = unframe(plain, where)[0]
+    if schema_of is None:
+        return Sniffed(None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry")
+    return _of_schema(schema_of(schema_id), schema_id)
+
+
+def _of_schema(text: str, schema_id: SchemaId) -> Sniffed:
+    try:
+        schema = json.loads(text)
+        fields = [f for f in schema["fields"] if isinstance(f, dict)] if schema["type"] == "record" else []
+        connect, name = schema.get("connect.name"), str(schema.get("name"))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return Sniffed(None, f"schema id {schema_id} is no Avro record: neither TiCDC nor Debezium registers it")
+    if any("connect.field" in f for f in fields) or (connect and not fields and name == "Key"):
+        return Sniffed("debezium-avro", f"schema id {schema_id} has connect.field, as TiCDC's Debezium Avro")
+    if isinstance(connect, str):
+        return Sniffed("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
+    if any(_has_tidb_type(f.get("type")) for f in fields):
+        return Sniffed("avro", f"schema id {schema_id} has tidb_type in its fields")
+    return Sniffed(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
+
+
+def _has_tidb_type(kind: Any) -> bool:
+    branches = kind if isinstance(kind, list) else [kind]
+    parameters = (b.get("connect.parameters") for b in branches if isinstance(b, dict))
+    return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
+
+
+def _zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+    return _framed(value, "value", schema_of)
+
+
+def _three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+    if len(value) == 9 and key is not None and _is_tso(value[1:]):
+        return Sniffed("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
+    return _framed(value, "value", schema_of)
+
+
+def _two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+    if len(value) == 9 and key is None and _is_tso(value[1:]):
+        return Sniffed("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
+    return Sniffed(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
+
+
+def _is_tso(data: bytes) -> bool:
+    return _TSO_2015 <= int.from_bytes(data, "big") < _TSO_2100
+
+
+# ---- Craft, and DDL of Avro: both begin with 0x01
+def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+    if key is not None:
+        return Sniffed(None, "it begins with 0x01 like Craft, whose messages have no key")
+    if value[1:2] == b"{":
+        found = _object(value[1:])
+        if isinstance(found, dict) and {"query", "commitTs"} <= found.keys():
+            return Sniffed("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
+        return Sniffed(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
+    reason = _not_craft(value)
+    return Sniffed(None, reason) if reason else Sniffed("craft", "version 1, and the size tables fit the message")
+
+
+def _not_craft(value: bytes) -> str:
+    """ "" where the size tables at the end say of which parts the message is made (ticdc-wire.md §4.2)."""
+    size = shift = 0
+    pos = len(value) - 1
+    while pos > 0 and shift < 63:  # a varint in reverse: read backwards, low group first
+        byte = value[pos]
+        size |= (byte & 0x7F) << shift
+        pos -= 1
+        if byte < 0x80:
+            break
+        shift += 7
+    start = pos + 1 - size
+    if not 1 <= start <= pos:
+        return "it begins with 0x01 like Craft, but has no size tables at its end"
+    try:
+        # A count, then the first value and the differences: header bytes and dictionary bytes.
+        (count, first, step, events), at = _uvarints(value, start, pos + 1, 4)
+        if events * 6 > len(value):  # an event takes that many bytes in the header and the table
+            raise ValueError(f"{events} events")
+        bodies = total = 0
+        for _ in range(events):
+            delta, at = binary.read_long(value, at)
+            bodies += delta
+            total += bodies
+    except (ValueError, binary.Cut):
+        return "it begins with 0x01 like Craft, but its size tables can't be read"
+    header, terms = (first >> 1) ^ -(first & 1), (step >> 1) ^ -(step & 1)
+    if count != 2 or not events or 1 + header + header + terms + total != start:
+        return "it begins with 0x01 like Craft, but its size tables do not fit the message"
+    return ""
+
+
+def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], int]:
+    found = []
+    for _ in range(count):
+        number = shift = 0
+        while True:
+            if pos >= end or shift > 63:
+                raise ValueError("a number goes on past the end")
+            byte = data[pos]
+            number |= (byte & 0x7F) << shift
+            pos, shift = pos + 1, shift + 7
+            if byte < 0x80:
+                break
+        found.append(number)
+    return found, pos
+
+
+# ---- Open
+def _open(key: bytes, value: bytes) -> Sniffed:
+    """Version 1, then length and body of each part; as many values as keys (ticdc-wire.md §3.1)."""
+    keys, values = _parts(key, 8), _parts(value, 0)
+    if not keys or keys != values:
+        return Sniffed(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")
+    return Sniffed("open", "version 1 and lengths of Open Protocol (open and open-tiflow are read alike)")
+
+
+def _parts(data: bytes, pos: int) -> int:
+    """How many length-prefixed parts fill the data, 0 where they don't."""
+    count = 0
+    while pos + 8 <= len(data):
+        pos += 8 + int.from_bytes(data[pos : pos + 8], "big")
+        count += 1
+    return count if pos == len(data) else 0
+
+
+# ---- Simple's Avro
+def _sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+    if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
+        return Sniffed("simple", "branch 11 of Simple's Avro schema, and its type twice")
+    return Sniffed(None, "it begins with 0x16 like Simple's Avro, but is not")
+
+
+# ---- JSON
+def _object(data: bytes) -> Any:
+    try:
+        return json_exact.decode(json_exact.document(data))
+    except ValueError as error:
+        return str(error)
+
+
+def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+    found = _object(value)
+    if not isinstance(found, dict):
+        return Sniffed(None, f"it begins like JSON, but is not: {found}"[:200])
+    if found.keys() >= _SIMPLE:
+        return Sniffed("simple", "a JSON object with version, type, commitTs and buildTs")
+    if found.keys() >= _CANAL:
+        return Sniffed("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
+    payload = found.get("payload", found)
+    return (
+        _debezium(payload) if isinstance(payload, Mapping) else Sniffed(None, "JSON with a payload that is no object")
+    )
+
+
+def _debezium(payload: Mapping[str, Any]) -> Sniffed:
+    source = payload.get("source")
+    connector = source.get("connector") if isinstance(source, Mapping) else None
+    if connector == "TiCDC":
+        return Sniffed("debezium", "source.connector is TiCDC")
+    if connector == "mysql":
+        return Sniffed("debezium-mysql", "source.connector is mysql")
+    if isinstance(connector, str):
+        return Sniffed(None, f"source.connector is {connector[:40]!r}: of Debezium's connectors only mysql is read")
+    if _UNWRAPPED & payload.keys():
+        return Sniffed("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
+    return Sniffed(None, "a JSON object of no format that is known")
+
+
+_BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], Sniffed]], ...] = (
+    (b"\x00", _zero),
+    (b"\x01", _one),
+    (b"\x02", _two),
+    (b"\x03", _three),
+    (b"\x16", _sixteen),
+    (b"{ \t\r\n", _json),
+)

@@ -1,0 +1,376 @@
+"""What a transcode loses, as data: which format, which values, and the flag or the error that tells it.
+
+A row of LOSSES (what a target can't hold, or a source did not tell) explains differences between an event and what
+comes back of it (`where`, `flag`), and refusals (`error`). `row` is the row of types.md §4 that says so; OTHER where
+the table has none.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.formats.debezium.connect.value_writers import adjusted_year, is_zero_date
+from schemas.model import values
+from schemas.model.event import RowChange
+from schemas.model.table import Column, Value
+from schemas.model.types import Kind
+
+OTHER = 0
+FAMILY = ("debezium", "debezium-avro", "debezium-mysql")
+MYSQL = ("debezium-mysql",)
+JSON_DOUBLE = ("debezium", "debezium/noschema", "debezium/ext", "debezium-mysql/double")
+BY_NUMBER = ("open", "open-tiflow", "craft")
+EXACT = ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql")
+BARE = ("debezium/noschema", "debezium-mysql/noschema")
+ALL = ("avro", *BY_NUMBER, *FAMILY)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value about to be written: its column, the event it is of, and whether the reader has definitions."""
+
+    column: Column
+    value: Value
+    event: RowChange
+    defined: bool
+
+    @property
+    def text(self) -> str:
+        return self.value if isinstance(self.value, str) else ""
+
+    def told(self, flag: str) -> bool:
+        """Whether the reader of the source said so of this column."""
+        return f"{flag}:{self.column.name}" in self.event.flags
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A value of a column (None: of the event) and what came back of it; the events that both are of."""
+
+    column: Column | None
+    one: Any
+    other: Any
+    event: RowChange
+    back: RowChange
+
+    def told(self, flag: str) -> bool:
+        """Whether either event is flagged so for the column."""
+        name = self.column.name if self.column else ""
+        return f"{flag}:{name}" in {*self.event.flags, *self.back.flags}
+
+
+When = Callable[[Cell], bool]
+Becomes = Callable[[Pair], bool]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """to: the formats written (`name` for all its forms, `name/form` for one). kinds: of the column; none: any.
+
+    where: the difference ("cell", "op", "before", "commit_ts", "name", "key", "missing", "filled"), "" when it is
+    always refused. error: the code with on_lossy=error, "" when it is written all the same. flag: on what was written
+    or read again; "" when it can be known without one, as the page says. becomes: whether what came back is what the
+    loss makes of the value; a ValueError says no.
+    """
+
+    row: int
+    what: str
+    to: tuple[str, ...]
+    where: str = "cell"
+    flag: str = ""
+    error: str = ""
+    kinds: tuple[Kind, ...] = ()
+    when: When = field(default=lambda _: True)
+    undefined: bool = False  # only where the reader has no table definition
+    of: Callable[[Column], bool] = field(default=lambda _: True)  # which columns of its kinds
+    becomes: Becomes = field(default=lambda _: True)
+
+
+# ---------------------------------------------------------------------------------- conditions
+def _unsigned64(column: Column) -> bool:
+    return column.unsigned and column.type.bits == 64
+
+
+def _with_scale(column: Column) -> bool:
+    return column.scale is not None
+
+
+def _over_a_byte(column: Column) -> bool:
+    return (column.length or 64) > 8
+
+
+def _digits(cell: Cell) -> int:
+    """Digits of a DECIMAL as its column's scale writes it."""
+    return len(cell.text.replace(".", "").lstrip("-0"))
+
+
+def _rounded(cell: Cell) -> bool:
+    return isinstance(cell.value, str) and not values.survives_double(cell.text)
+
+
+def _long_or_unscaled(cell: Cell) -> bool:
+    return not cell.defined or _digits(cell) > 15
+
+
+def _over_int64(cell: Cell) -> bool:
+    return cell.column.type.bits == 64 and cell.text.isdigit() and int(cell.text) >> 63 == 1
+
+
+def _zero_date(cell: Cell) -> bool:
+    return is_zero_date(cell.text)
+
+
+def _year_below_100(cell: Cell) -> bool:
+    return cell.text.startswith("00") and not is_zero_date(cell.text)
+
+
+def _raw(cell: Cell) -> bool:
+    return isinstance(cell.value, bytes)
+
+
+def _no_element(cell: Cell) -> bool:
+    return not cell.column.elements
+
+
+def _absent(cell: Cell) -> bool:
+    row = cell.event.before if cell.event.op == "d" else cell.event.after
+    rows = [r for r in (row, cell.event.before) if r is not None]
+    return any(cell.column.name not in r for r in rows)
+
+
+def _was(flag: str) -> When:
+    return lambda cell: cell.told(flag)
+
+
+# ---------------------------------------------------------------------------------- what becomes of a value
+def _number(pair: Pair) -> bool:
+    """The same number: a rounded one, or the same in more digits."""
+    one, other = values.real(str(pair.one)), values.real(str(pair.other))
+    if one == other:
+        return True
+    return pair.column is not None and pair.column.type.kind is Kind.FLOAT and _float32(one) == _float32(other)
+
+
+def _float32(value: float) -> float:
+    try:
+        return values.as_float32(value)
+    except OverflowError as error:
+        raise ValueError(f"{value} is no FLOAT") from error
+
+
+def _modulo(pair: Pair) -> bool:
+    return values.integer(str(pair.one)) % (1 << 64) == values.integer(str(pair.other)) % (1 << 64)
+
+
+def _null_or_1970(pair: Pair) -> bool:
+    return pair.other is None or _clock(pair.other) == "1970-01-01 00:00:00"
+
+
+def _moved_year(pair: Pair) -> bool:
+    return _clock(pair.other) == _clock(adjusted_year(str(pair.one)))
+
+
+def _to_millis(pair: Pair) -> bool:
+    (one, micros), (other, rest) = (_fraction(pair.one), _fraction(pair.other))
+    return one == other and micros[:3] == rest[:3] and not rest[3:].strip("0")
+
+
+def _clock(value: Value) -> str:
+    """A date or a time without what its column's type adds to it: 0 h, fraction digits that are 0."""
+    text = str(value)
+    whole, fraction = _fraction(text if len(text) > 10 else f"{text} 00:00:00")
+    return f"{whole}.{fraction}" if fraction.strip("0") else whole
+
+
+def _fraction(value: Value) -> tuple[str, str]:
+    whole, _, fraction = str(value).partition(".")
+    return whole, fraction.ljust(6, "0")
+
+
+def _same_clock(pair: Pair) -> bool:
+    """The same time of day in the zone that has it twice."""
+    if pair.event.zone == pair.back.zone:
+        return False
+    here, there = pair.event.zone, pair.back.zone
+    forth = _clock(values.shift_zone(str(pair.one), here, there)[0]) == _clock(pair.other)
+    return forth or _clock(values.shift_zone(str(pair.other), there, here)[0]) == _clock(pair.one)
+
+
+def _replaced(pair: Pair) -> bool:
+    """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
+    return _as_text(pair.one) == _as_text(pair.other)
+
+
+def _as_text(value: Value) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return re.sub("\ufffd+", "\ufffd", text)
+
+
+def _as_base64(pair: Pair) -> bool:
+    one, other = pair.one, pair.other
+    if isinstance(one, str) and isinstance(other, bytes):
+        one, other = other, one
+    if not isinstance(one, bytes) or not isinstance(other, str):
+        return False
+    return other in (base64.b64encode(one).decode(), base64.urlsafe_b64encode(one).decode(), one.hex()) or (
+        one == other.encode("utf-8", "surrogateescape")
+    )
+
+
+def _by_number(pair: Pair) -> bool:
+    """The number of an ENUM's element, the bits of a SET's."""
+    if pair.column is None or not pair.column.elements:
+        return True
+    number = next((v for v in (pair.other, pair.one) if isinstance(v, str) and v.isdecimal()), None)
+    if number is None:
+        return False
+    name = pair.one if number is pair.other else pair.other
+    elements = pair.column.elements
+    if pair.column.type.kind is Kind.ENUM:
+        return bool(name == dict(enumerate(("", *elements))).get(int(number)))
+    return bool(name == ",".join(element for bit, element in enumerate(elements) if int(number) >> bit & 1))
+
+
+def _untyped(pair: Pair) -> bool:
+    there = pair.back.table.by_name.get(pair.column.name) if pair.column else None
+    return there is None or bool(there.vague)
+
+
+def _is_damaged(pair: Pair) -> bool:
+    return pair.told("float_damaged")
+
+
+def _no_old_row(pair: Pair) -> bool:
+    return pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")
+
+
+def _of_a_snapshot(pair: Pair) -> bool:
+    return (pair.event.op, pair.back.op) == ("r", "c")
+
+
+def _of_a_delete(pair: Pair) -> bool:
+    return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
+
+
+def _of_an_update(pair: Pair) -> bool:
+    return pair.event.op != "d" and pair.back.before is None
+
+
+def _without_primary_key(pair: Pair) -> bool:
+    return not any(column.primary_key for column in pair.event.table.columns)
+
+
+_DATES = (Kind.DATE, Kind.DATETIME)
+_TEXTS = (Kind.TEXT,)
+_ELEMENTS = (Kind.ENUM, Kind.SET)
+
+# ---------------------------------------------------------------------------------- the table
+OF_TARGET: tuple[Loss, ...] = (
+    # ---- numbers
+    Loss(1, "DECIMAL that no double is", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,),
+         _rounded, becomes=_number),
+    Loss(1, "DECIMAL over 15 digits at its scale, or of a scale that the reader does not know", JSON_DOUBLE, "cell",
+         "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled, becomes=_number),
+    Loss(1, "DECIMAL where nothing tells it from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
+         (Kind.DECIMAL,), undefined=True, becomes=_number),
+    Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", "debezium-mysql"), "cell", "unsigned_wrapped",
+         "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
+         of=_unsigned64, becomes=_modulo),
+    Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
+         _over_int64,
+         of=_unsigned64),
+    Loss(OTHER, "FLOAT(M,D) where nothing tells it from DOUBLE: the same number in more digits", FAMILY, "cell",
+         "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
+         of=_with_scale, becomes=_number),
+    Loss(OTHER, "FLOAT alone in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
+         (Kind.FLOAT,), becomes=_is_damaged),
+    # ---- dates and times
+    Loss(4, "zero and partial dates", FAMILY, "cell", "zero_date", "LOSSY_VALUE", _DATES, _zero_date,
+         becomes=_null_or_1970),
+    Loss(3, "zero and partial dates in NOT NULL columns", FAMILY, "cell", "temporal_zero_ambiguous", "LOSSY_VALUE",
+         _DATES, _zero_date, becomes=_null_or_1970),
+    Loss(4, "years below 100", FAMILY, "cell", "year_adjusted", "LOSSY_VALUE", _DATES, _year_below_100,
+         becomes=_moved_year),
+    Loss(7, "TIME below 0 or from 24 h on", ("debezium-mysql/connect", "debezium-mysql/isostring"), "", "",
+         "LOSSY_VALUE", (Kind.TIME,)),
+    Loss(7, "fraction digits below the millisecond", ("debezium-mysql/connect",), "cell", "fraction_cut", "LOSSY_VALUE",
+         (Kind.DATETIME, Kind.TIME), becomes=_to_millis),
+    Loss(8, "DATETIME outside 1677-09-21 to 2262-04-11", ("debezium-mysql/nanoseconds",), "", "", "LOSSY_VALUE",
+         (Kind.DATETIME,)),
+    Loss(15, "TIMESTAMP in the hour that a zone has twice", ALL, "cell", "timestamp_fold", "", (Kind.TIMESTAMP,),
+         becomes=_same_clock),
+    Loss(15, "TIMESTAMP in the hour that a zone leaves out", ALL, "", "", "INVALID_VALUE", (Kind.TIMESTAMP,)),
+    Loss(16, "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells", FAMILY,
+         "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
+    # ---- text, bytes, elements
+    Loss(OTHER, "text that is not UTF-8", ("debezium", "debezium-mysql", "open-tiflow"), "cell", "invalid_utf8",
+         "LOSSY_VALUE", _TEXTS, _raw, becomes=_replaced),
+    Loss(11, "binary strings: base64 where no type is told", ("debezium",), "cell", "binary_or_text", "",
+         (Kind.BINARY,), undefined=True, becomes=_as_base64),
+    Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
+         becomes=_by_number),
+    Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
+         of=_over_a_byte),
+    Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE",
+         (Kind.ENUM,)),
+    Loss(OTHER, "every value, where neither schema nor definition tells the type", BARE, "cell", "untyped",
+         undefined=True, becomes=_untyped),
+    # ---- names, keys, whole rows
+    Loss(22, "names: every character but letters, digits and `_` becomes `_`", ("avro",), "name", undefined=True),
+    Loss(22, "two columns that get one name", ("avro", "debezium-avro", "debezium-mysql/avro"), "", "", "MALFORMED"),
+    Loss(19, "the old row of an update", ("avro",), "before", becomes=_of_an_update),
+    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=_of_a_delete),
+    Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
+    Loss(19, "a unique key that stands in for a primary key", ("avro",), "key", becomes=_without_primary_key),
+    Loss(19, "a delete in a table without primary key", ("avro",), "unread", "empty_record", "LOSSY_VALUE"),
+    Loss(17, "an update without its old row reads as an insert", BY_NUMBER, "op", "no_before", becomes=_no_old_row),
+    Loss(18, "a delete of which only the key is known: NULL in the other columns", FAMILY, "filled", "key_only_delete"),
+    Loss(18, "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it", FAMILY,
+         "unread", "key_only_delete"),
+    Loss(18, "a delete of which only the key is known, where the old row is asked for", ("avro/before",), "", "",
+         "INVALID_VALUE", when=_absent),
+    Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op", becomes=_of_a_snapshot),
+    Loss(2, "a value that is its column's default", ("debezium", "debezium-avro"), "", "null_or_default"),
+    Loss(23, "virtual generated columns: left out, in Avro always NULL", ("avro",), "virtual"),
+)  # fmt: skip
+
+# What a source had changed, or does not tell.
+OF_SOURCE: tuple[Loss, ...] = (
+    Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
+         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal"), becomes=_number),
+    Loss(1, "DECIMAL that came rounded beyond its precision", ALL, "", "lossy_decimal", "INVALID_VALUE",
+         (Kind.DECIMAL,), _was("lossy_decimal")),
+    Loss(9, "BIGINT that may be UNSIGNED", ALL, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,), undefined=True),
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft", ALL, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
+         _was("float_damaged"), becomes=_is_damaged),
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", ALL, "", "float_damaged", "INVALID_VALUE",
+         (Kind.FLOAT,), _was("float_damaged")),
+    Loss(13, "ENUM and SET of which only the number is known", ALL, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
+    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(OTHER, "columns whose type the source does not tell", ALL, "", "", "TYPE_UNKNOWN",
+         when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
+    Loss(20, "commit_ts where the source has none", ALL, "commit_ts", "synthetic_commit_ts"),
+    Loss(OTHER, "a row without some of its columns", ALL, "", "", "INVALID_VALUE", when=_absent),
+    Loss(OTHER, "an insert or update of which only the key was sent", ALL, "", "", "KEY_ONLY_ROW"),
+)  # fmt: skip
+LOSSES = (*OF_TARGET, *OF_SOURCE)
+
+
+def explains(loss: Loss, cell: Cell | None) -> bool:
+    """Whether a value, or (None) an event, is one of those that a loss is about."""
+    if cell is None:
+        return not loss.kinds
+    return (not loss.kinds or cell.column.type.kind in loss.kinds) and loss.of(cell.column) and loss.when(cell)
+
+
+def makes(loss: Loss, pair: Pair) -> bool:
+    """Whether what came back is what a loss makes of the value."""
+    try:
+        return loss.becomes(pair)
+    except (ValueError, OverflowError):
+        return False

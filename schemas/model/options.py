@@ -1,0 +1,97 @@
+"""What can be chosen about a format that is read or written: TiCDC's options by its names, and a few of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from schemas.model import values
+from schemas.model.errors import SetupError
+
+_CHOICES = {
+    "avro_decimal_handling_mode": ("precise", "string"),
+    "avro_bigint_unsigned_handling_mode": ("long", "string"),
+    "on_lossy": ("error", "flag"),
+    "large_message_handle_option": ("none", "handle-key-only", "claim-check"),
+    "large_message_handle_compression": ("none", "snappy", "lz4"),
+    "encoding_format": ("json", "avro"),
+    "decimal_handling_mode": ("auto", "precise", "string", "double"),
+    "bigint_unsigned_handling_mode": ("long", "precise"),
+    "time_precision_mode": (
+        "auto", "adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds",
+    ),
+    "binary_handling_mode": ("auto", "bytes", "base64", "base64-url-safe", "hex"),
+    "skipped_operations": ("t", "none"),
+    "source_connector": ("mysql", "TiCDC"),
+}  # fmt: skip
+# Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
+_IGNORED = {
+    "protocol", "name", "topic_rule", "claim_check_storage_uri", "build_at_end", "float32_columns_dropped",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one side of a transcode. Defaults are TiCDC's own.
+
+    time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
+    keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
+    with a value that the target can't hold exactly. open_varchar_base64: VARCHAR and CHAR of the Open Protocol are
+    base64, as releases of 2020 wrote them (read only). An option that a format does not have changes nothing there.
+
+    From decimal_handling_mode on, the options of Debezium's MySQL connector, by its names with `_` for `.` (and
+    encoding_format, debezium_disable_schema). "auto": read, what the message says, and an error where it doesn't;
+    written, DECIMAL precise (as text in JSON without schema), time adaptive_time_microseconds, binary bytes.
+    topic_prefix: cluster_id where it is "". source_connector: what `source.connector` says of the writer.
+    """
+
+    enable_tidb_extension: bool = False
+    avro_decimal_handling_mode: str = "precise"
+    avro_bigint_unsigned_handling_mode: str = "long"
+    avro_include_before_value: bool = False
+    debezium_disable_schema: bool = False
+    debezium_include_start_ts: bool = False
+    no_old_value: bool = False
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    avro_enable_watermark: bool = False
+    enable_row_checksum: bool = False
+    max_batch_size: int = 16
+    max_message_bytes: int = 10485760
+    large_message_handle_option: str = "none"
+    large_message_handle_compression: str = "none"
+    encoding_format: str = "json"
+    content_compatible: bool = False
+    open_varchar_base64: bool = False
+    time_zone: str = "UTC"
+    keyspace: str = "default"
+    cluster_id: str = "default"
+    on_lossy: str = "error"
+    decimal_handling_mode: str = "auto"
+    bigint_unsigned_handling_mode: str = "long"
+    time_precision_mode: str = "auto"
+    binary_handling_mode: str = "auto"
+    tombstones_on_delete: bool = True
+    skipped_operations: str = "t"
+    column_propagate_source_type: bool = False
+    topic_prefix: str = ""
+    source_connector: str = "mysql"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], **ours: Any) -> Options:
+        """Options from a mapping such as a golden's `options`. SetupError USAGE for unknown or unusable ones."""
+        known = {f.name: f.default for f in fields(cls)}
+        chosen = {k: v for k, v in {**given, **ours}.items() if k not in _IGNORED}
+        for name, value in chosen.items():
+            if name not in known:
+                raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(known))}")
+            if type(value) is not type(known[name]):
+                raise SetupError("USAGE", details=f"option {name}={value!r}: a {type(known[name]).__name__} is needed")
+            if name in _CHOICES and value not in _CHOICES[name]:
+                raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
+        try:
+            values.zone(chosen.get("time_zone", "UTC"))
+        except ValueError as error:
+            raise SetupError("USAGE", details=str(error)) from error
+        return replace(cls(), **chosen)

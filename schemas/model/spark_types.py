@@ -1,0 +1,147 @@
+"""Columns as Spark's types: their names, which of them widens into which, and values for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from schemas.model.table import Column, Table, Value
+from schemas.model.type_text import type_text
+from schemas.model.types import Kind
+
+MAX_SPARK_PRECISION = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Which Spark types temporal columns have.
+
+    types: "exact" is text, which holds every value; "typed" is date, timestamp_ntz (DATETIME) and timestamp, which
+    hold no zero, partial or invalid date. time: TIME as text or as a day-time interval, which holds every value but
+    not how many fraction digits it was written with.
+    """
+
+    types: Literal["exact", "typed"] = "exact"
+    time: Literal["text", "interval"] = "text"
+
+    @property
+    def kinds(self) -> dict[Kind, str]:
+        """The kinds of columns that are not text, with their Spark types."""
+        found = dict(_TYPED) if self.types == "typed" else {}
+        return found | ({Kind.TIME: "interval day to second"} if self.time == "interval" else {})
+
+
+_TYPED = {Kind.DATE: "date", Kind.DATETIME: "timestamp_ntz", Kind.TIMESTAMP: "timestamp"}
+EXACT = Types()
+
+
+def spark_type(column: Column, types: Types = EXACT) -> str:
+    """Spark SQL type of the column; by default one that holds every value exactly.
+
+    DECIMAL over 38 digits is text, and so are temporal values where `types` does not say otherwise.
+    """
+    if types is not EXACT and column.type.kind in types.kinds:
+        return types.kinds[column.type.kind]
+    if column.type.kind is Kind.DECIMAL:
+        if column.length is None or column.scale is None or column.length > MAX_SPARK_PRECISION:
+            return "string"
+        return f"decimal({column.length},{column.scale})"
+    if column.unsigned and column.type.spark_unsigned:
+        return column.type.spark_unsigned
+    return column.type.spark
+
+
+def row_type(table: Table, types: Types = EXACT) -> str:
+    """Spark SQL struct of a table's row; virtual generated columns are left out."""
+    fields = (f"{quoted(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
+    return f"struct<{','.join(fields)}>"
+
+
+def quoted(name: str) -> str:
+    """A name as a Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+# Spark SQL's names of types → those in a StructType's JSON.
+_JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}
+
+
+def ddl(table: Table) -> str:
+    """The columns as `StructType.fromDDL` and CREATE TABLE take them; virtual generated columns are left out."""
+    return ",".join(f"{quoted(c.name)} {spark_type(c).upper()}" for c in table.columns if not c.virtual)
+
+
+def struct(table: Table, types: Types = EXACT, certain: bool | None = None) -> dict[str, Any]:
+    """The same as `StructType.fromJson` takes it. Every column may be NULL: a row before or after may lack it.
+
+    certain: with each column's TiDB type as metadata (`metadata_of`); None: without.
+    """
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": c.name, "type": _JSON_NAMES.get(spark_type(c, types), spark_type(c, types)), "nullable": True,
+                "metadata": {} if certain is None else metadata_of(c, certain),
+            }
+            for c in table.columns
+            if not c.virtual
+        ],
+    }  # fmt: skip
+
+
+def metadata_of(column: Column, certain: bool) -> dict[str, str]:
+    """What a column's metadata says: {"tidb_type": "decimal(12,2) unsigned"}, {} for a type that is not known.
+
+    certain: the column is from a table definition, and its type is as SHOW CREATE TABLE has it. Else it is from
+    TiCDC's Avro schema: upper case as there, a name that stands for several types (INT, TEXT, BLOB), with the digits,
+    length or elements that the schema tells.
+    """
+    if column.vague:
+        return {}
+    if certain:
+        return {"tidb_type": type_text(column)}
+    name, kind = column.type.avro_name, column.type.kind
+    if kind in (Kind.DECIMAL, Kind.BIT, Kind.ENUM, Kind.SET):
+        name += type_text(column).removesuffix(" unsigned").removeprefix(column.type.name)
+    return {"tidb_type": name + (" UNSIGNED" if column.unsigned else "")}
+
+
+def python_value(column: Column, value: Value) -> Any:
+    """A plain value as Arrow takes it for the column's exact Spark type."""
+    if value is None:
+        return None
+    convert = _PYTHON.get(spark_type(column).partition("(")[0])
+    if isinstance(value, bytes):
+        return value if column.type.kind in (Kind.BIT, Kind.BINARY) else f'{{"hex":"{value.hex()}"}}'
+    return convert(value) if convert else value
+
+
+_PYTHON: dict[str, Callable[[str], Any]] = {
+    "smallint": int,
+    "int": int,
+    "bigint": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+}
+
+
+def widens(old: str, new: str) -> bool:
+    """Every value of Spark type `old` is one of `new`, without a change."""
+    return old == new or (old, new) in _WIDENING or _longer(old, new)
+
+
+def _longer(old: str, new: str) -> bool:
+    """decimal(p,s) has room for the digits on both sides of the point."""
+    if not (old.startswith("decimal(") and new.startswith("decimal(")):
+        return False
+    (digits, scale), (more, finer) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
+    return scale <= finer and digits - scale <= more - finer
+
+
+_WIDENING = {
+    ("int", "bigint"), ("int", "decimal(20,0)"), ("bigint", "decimal(20,0)"), ("float", "double"),
+    ("smallint", "int"), ("smallint", "bigint"),
+}  # fmt: skip

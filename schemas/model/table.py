@@ -1,0 +1,110 @@
+"""Tables as they were at a commit_ts: the authority on types (design §1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from schemas.model.types import TidbType
+
+Value = str | bytes | None
+"""A column value in the row model: SQL text, bytes for binary strings and BIT (big-endian), or None for NULL."""
+
+
+class TableId(NamedTuple):
+    """A table's name. From Avro without a table definition both parts are sanitised names."""
+
+    db: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.db}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of one table version.
+
+    length: n of CHAR(n) and BIT(n), display width of an integer as SHOW CREATE TABLE knows it, precision of DECIMAL
+    and of FLOAT(M,D), dimension of VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type;
+    None where it isn't known.
+    default: plain form, or an expression such as CURRENT_TIMESTAMP (`default_is_expr`); a TIMESTAMP default is in UTC.
+    has_default tells DEFAULT NULL from no default. vague: what the type could be besides `type`, "" when `type` is
+    certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
+    generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
+    unique_key: it is part of a unique index, the primary key aside; multiple_key: it is part of an index of several
+    columns or of a non-unique one (TiDB's flags as TiCDC spreads them over an index's columns). id: TiDB's column id,
+    0 where unknown; two columns that differ in it alone are equal, because SHOW CREATE TABLE does not tell it.
+    """
+
+    name: str
+    type: TidbType
+    unsigned: bool = False
+    length: int | None = None
+    scale: int | None = None
+    elements: tuple[str, ...] = ()
+    nullable: bool = True
+    has_default: bool = False
+    default: Value = None
+    default_is_expr: bool = False
+    default_unzoned: bool = False
+    handle_key: bool = False
+    primary_key: bool = False
+    virtual: bool = False
+    vague: str = ""
+    charset: str = ""
+    collate: str = ""
+    comment: str = ""
+    zerofill: bool = False
+    auto_increment: bool = False
+    on_update: str = ""
+    generated: str | None = None
+    unique_key: bool = False
+    multiple_key: bool = False
+    id: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index: its columns in index order. The primary key is called PRIMARY and stands first."""
+
+    name: str
+    columns: tuple[str, ...]
+    unique: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's columns in table order. Immutable, so that decoders and encoders can be compiled per table.
+
+    indexes, charset, collate and comment are known from DDL only: empty where a message described the table.
+    """
+
+    id: TableId
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    charset: str = ""
+    collate: str = ""
+    comment: str = ""
+    by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {c.name: c for c in self.columns})
+
+    @cached_property
+    def handle_key(self) -> tuple[str, ...]:
+        """The columns TiCDC identifies a row by: primary key, else the chosen NOT NULL unique key; table order."""
+        return tuple(c.name for c in self.columns if c.handle_key)
+
+    @cached_property
+    def primary_key(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns if c.primary_key)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A table from a DDL's commit_ts on. A row at commit_ts T has the newest version with commit_ts < T."""
+
+    commit_ts: int
+    table: Table

@@ -1,0 +1,330 @@
+"""The plain form read again: a line of `decode` → the change event it was made of (plain-form.md; design §3.1)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.base import Context, Decoder, Format, read_only
+from schemas.formats.format_table import FORMATS
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.model.names import avro_subject, own_names
+from schemas.model.table import Table, TableId, TableVersion, Value
+from schemas.model.types import Kind
+from schemas.plain.column_check import Held
+from schemas.plain.extra_fields import check_extra
+
+_OPS = ("c", "u", "d", "r")
+_BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
+
+
+def plain_message(line: bytes, origin: Message | None = None) -> Message:
+    """A line as a message: its text as the value, and where the change was read first (`origin`: where the line was).
+
+    WireError BAD_LINE for what is no line of the plain form.
+    """
+    found = _object(line)
+    for name, kind in (("topic", str), ("partition", int), ("offset", int)):
+        value = found.get(name)
+        if value is not None and type(value) is not kind:
+            raise _bad(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
+        if isinstance(value, int) and not 0 <= value < 1 << 63:
+            raise _bad(f"{name} is {value}, which Kafka has not")
+    topic, partition, offset = (found.get(name) for name in ("topic", "partition", "offset"))
+    if origin is None:
+        return Message(None, line, topic, partition, offset)
+    return Message(None, line, topic or origin.topic, partition, offset, origin.timestamp)
+
+
+def told_error(line: bytes) -> tuple[WireError, Message] | None:
+    """What an error line tells: why a message could not be decoded, and the message. None for any other line."""
+    found = _object(line)
+    if found.get("kind") != "error":
+        return None
+    key, value = (_bytes(found.get(name)) for name in ("key_b64", "value_b64"))
+    error = WireError("NOT_DECODED", details=f"{found.get('code')}: {found.get('detail')}"[:1000])
+    at = plain_message(line)
+    return error, replace(at, key=key, value=value)
+
+
+def one_message(first: Message, then: Message) -> bool:
+    """Whether two lines are rows of one message: their topic, partition and offset say so."""
+    return first.offset is not None and (first.topic, first.partition, first.offset) == (
+        then.topic, then.partition, then.offset,
+    )  # fmt: skip
+
+
+class PlainDecoder:
+    """Reads plain-form lines: a message's value is a line, or the lines of one message's rows.
+
+    Types come from a table definition valid at the row's commit_ts, else from the Avro schema that the line's
+    `schema_id` names.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._records: Bounded[Any, Record | None] = Bounded(100_000)
+        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(100_000)
+        self._chosen: Bounded[tuple[int, tuple[str, ...]], tuple[Table, Table]] = Bounded(100_000)
+        self._names: Bounded[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = Bounded(100_000)
+        self._held = Held()
+
+    def decode(self, message: Message) -> list[Event]:
+        """Lines → an event each. WireError BAD_LINE, TYPE_UNKNOWN, INVALID_VALUE."""
+        return [self._event(line, message) for line in (message.value or b"").split(b"\n")]
+
+    def _event(self, line: bytes, message: Message) -> Event:
+        found = _object(line)
+        kind, format_, extra = found.get("kind"), found.get("format"), found.get("extra", {})
+        if format_ not in FORMATS or not isinstance(extra, dict):
+            raise _bad(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
+        if extra:
+            check_extra(format_, extra)
+        commit_ts = _tso(found.get("commit_ts"), "commit_ts")
+        if kind == "watermark":
+            if commit_ts is None:
+                raise _bad("a watermark has a commit_ts")
+            return Watermark(format_, commit_ts, extra)
+        db, table = (_text(found, name) for name in ("db", "table"))
+        if kind == "bootstrap":
+            return Bootstrap(format_, db, table, None, None, "", extra)
+        if kind == "ddl":
+            ddl_type = found.get("ddl_type")
+            if ddl_type is not None and type(ddl_type) is not int:
+                raise _bad(f"ddl_type is {ddl_type!r:.40}, a number is needed")
+            return DdlEvent(format_, db, table, commit_ts, ddl_type, _text(found, "query"), extra)
+        if kind != "row":
+            raise _bad(f"kind is {kind!r:.40}; row, ddl, watermark, bootstrap or error is needed")
+        return self._row(found, message, TableId(db, table), commit_ts)
+
+    def _row(self, found: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None) -> RowChange:
+        op: Any = found.get("op")
+        key: Any = found.get("key")
+        flags: Any = found.get("flags") or []
+        if op not in _OPS:
+            raise _bad(f"op is {op!r:.40}; c, u, d or r is needed")
+        if not _texts(key) or not _texts(flags):
+            raise _bad("key and flags are lists of texts")
+        before, after = (_values(found.get(side), side) for side in ("before", "after"))
+        row = before if op == "d" else after
+        if row is None:
+            raise _bad(f"op {op!r} without its row")
+        schema_id, format_ = found.get("schema_id"), found["format"]
+        table, version = self._table(found, message, id_, commit_ts, row)
+        table = self._keyed(table, tuple(key))
+        names, twice = self._sanitised(table)
+        if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
+            unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
+            if unclear is not None:
+                raise WireError("INVALID_VALUE", column=unclear, details=f"two columns of {id_} have this name in Avro")
+            before, after, row = (_renamed(r, names) for r in (before, after, row))
+            key = [names.get(name, name) for name in key]
+            assert row is not None
+        strange = next((n for r in (before, after) for n in r or () if n not in table.by_name), None)
+        if strange is not None:
+            details = f"table {id_} has no such column at commit_ts {commit_ts}"
+            raise WireError("INVALID_VALUE", column=strange, details=details)
+        known = found.get("table_version")
+        flags = _elements(table, flags, before, after)
+        self._held.check(table, (before, after), flags, version is None, format_ in _BY_NUMBER)
+        return RowChange(
+            format_, table, op, commit_ts, before, after, tuple(key),
+            FORMATS[format_].zone or self._context.options.time_zone,
+            schema_id if isinstance(schema_id, int) else None,
+            known if isinstance(known, int) else version.commit_ts if version else None,
+            flags, dict(found.get("extra", {})), _key_only(table, key, row),
+        )  # fmt: skip
+
+    def _keyed(self, table: Table, key: tuple[str, ...]) -> Table:
+        """The table with the handle key that the line names: which unique key TiCDC chose is not in the DDL."""
+        if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
+            return table
+        known = self._chosen.get((id(table), key))
+        if known is None or known[0] is not table:
+            columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
+            known = self._chosen[id(table), key] = table, replace(table, columns=columns)
+        return known[1]
+
+    def _sanitised(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
+        """Avro's names of the columns → their own, and those of several columns."""
+        known = self._names.get(id(table))
+        if known is None or known[0] is not table:
+            known = table, own_names(c.name for c in table.columns)
+            self._names[id(table)] = known
+        return known[1]
+
+    def _table(
+        self, found: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None, row: Row
+    ) -> tuple[Table, TableVersion | None]:
+        tables = self._context.tables
+        version = None
+        if tables is not None:
+            told = found.get("table_version")
+            if type(told) is int and 0 <= told < MAX_TSO:
+                version = tables.at(id_, told + 1)
+                version = version if version and version.commit_ts == told else None
+            elif found["format"] == "avro":
+                version = tables.sanitised(id_, tuple(row), commit_ts)
+            if version is None and (commit_ts is not None or found.get("schema_id") is None):
+                version = tables.at(id_, commit_ts)
+        if version is not None:
+            return version.table, version
+        schema_id = found.get("schema_id")
+        if found["format"] == "avro" and schema_id is not None:
+            return self._registered(schema_id, tuple(found["key"]), id_, message.topic, row), None
+        details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
+        raise WireError("TYPE_UNKNOWN", column="*", details=details)
+
+    def _registered(self, schema_id: Any, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row) -> Table:
+        """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
+        known = self._tables.get((schema_id, keys, topic, id_))
+        if known is not None:
+            return known
+        record = self._record(schema_id)
+        if record is None:
+            raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
+        if {c.name for c in record.columns} <= set(keys) and topic is not None:
+            text = self._context.schemas.newest(avro_subject(topic, "value"))
+            newest = _compiled(text)
+            if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
+                record = newest
+        columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
+        made = self._tables[schema_id, keys, topic, id_] = Table(id_, columns)
+        return made
+
+    def _record(self, schema_id: Any) -> Record | None:
+        if schema_id not in self._records:
+            self._records[schema_id] = _compiled(self._context.schemas.by_id(schema_id, "schema_id"))
+        return self._records[schema_id]
+
+
+def _compiled(text: str | None) -> Record | None:
+    try:
+        return None if text is None else compile_record(text, "schema")
+    except WireError:
+        return None
+
+
+def _elements(table: Table, flags: list[str], *rows: dict[str, Value] | None) -> list[str]:
+    """ENUM and SET that came by number (flag enum_number) get their names, where the table knows them; other flags."""
+    kept = []
+    for flag in flags:
+        name, _, column = flag.partition(":")
+        elements = table.by_name[column].elements if name == "enum_number" and column in table.by_name else ()
+        if not elements:
+            kept.append(flag)
+            continue
+        single = table.by_name[column].type.kind is Kind.ENUM
+        for row in rows:
+            if row is not None and isinstance(row.get(column), str):
+                row[column] = _named(str(row[column]), elements, single, column)
+    return kept
+
+
+def _named(text: str, elements: tuple[str, ...], single: bool, column: str) -> str:
+    number = int(text) if text.isdecimal() and text.isascii() and len(text) < 21 else -1
+    if number < 0 or number > len(elements) if single else number < 0 or number >> len(elements):
+        raise WireError("INVALID_VALUE", column=column, details=f"{text[:40]!r} is no number of its elements")
+    if single:
+        return elements[number - 1] if number else ""
+    return ",".join(e for bit, e in enumerate(elements) if number >> bit & 1)
+
+
+def _key_only(table: Table, key: list[str], row: Row) -> bool:
+    """Whether the row is only its key: what the message had no more of."""
+    return bool(key) and row.keys() <= set(key) and any(not c.virtual and c.name not in row for c in table.columns)
+
+
+def _renamed(row: Row | None, names: dict[str, str]) -> dict[str, Value] | None:
+    return None if row is None else {names.get(name, name): value for name, value in row.items()}
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise _bad(str(error)[:300]) from error
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        raise _bad("an object with `kind` is needed: what decode prints")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose names stand once. WireError BAD_LINE: of two values, which one is meant can't be known."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for n, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:n]))
+        raise _bad(f"{twice!r:.60} stands twice in an object")
+    return found
+
+
+def _bad(details: str) -> WireError:
+    return WireError("BAD_LINE", where="plain form", details=details)
+
+
+def _text(found: dict[str, Any], name: str) -> str:
+    if not isinstance(found.get(name), str):
+        raise _bad(f"{name} is {found.get(name)!r:.40}, a text is needed")
+    return str(found[name])
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _tso(value: Any, name: str) -> int | None:
+    if value is not None and (type(value) is not int or not 0 <= value <= MAX_TSO):
+        raise _bad(f"{name} is {value!r:.40}, a TSO is needed")
+    return value
+
+
+def _values(row: Any, side: str) -> dict[str, Value] | None:
+    if row is None:
+        return None
+    if not isinstance(row, dict):
+        raise _bad(f"{side} is no object")
+    return {name: _value(value, name) for name, value in row.items()}
+
+
+def _value(value: Any, name: str) -> Value:
+    if type(value) is not str:
+        return None if value is None else _hex(value, name)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:  # JSON has escapes for it
+            details = f"character {error.start} of its text is half a surrogate pair, which no column holds"
+            raise WireError("INVALID_VALUE", column=name, details=details) from error
+    return value
+
+
+def _hex(value: Any, name: str) -> bytes:
+    try:
+        if isinstance(value, dict) and value.keys() == {"hex"}:
+            data = bytes.fromhex(value["hex"])
+            if len(data) * 2 == len(value["hex"]):  # Python takes blanks between bytes
+                return data
+    except (ValueError, TypeError):
+        pass
+    details = f'{value!r:.60} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'
+    raise WireError("INVALID_VALUE", column=name, details=details)
+
+
+def _bytes(text: Any) -> bytes | None:
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except (ValueError, TypeError) as error:
+        raise _bad(f"base64: {error}") from error
+
+
+def _plain(context: Context) -> Decoder:
+    return PlainDecoder(context)
+
+
+PLAIN = Format("plain", _plain, read_only("plain"), carries_ddl=True, writes=False)
+"""Not a wire format: change events as lines (schemas.plain.writer), a message's value each."""

@@ -1,0 +1,101 @@
+"""The plain form: change events as JSON lines. Values are SQL text, so no JSON reader rounds a number."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from schemas.model.errors import WireError
+from schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from schemas.model.table import Value
+
+
+def plain_value(value: Value) -> str | dict[str, str] | None:
+    """A column value as the plain form writes it: null, SQL text, or {"hex"} for bytes."""
+    return {"hex": value.hex()} if isinstance(value, bytes) else value
+
+
+def _plain_row(row: Row | None) -> dict[str, Any] | None:
+    return None if row is None else {name: plain_value(value) for name, value in row.items()}
+
+
+def plain_event(event: Event, origin: Message) -> dict[str, Any]:
+    """An event as the object of its line; `origin` says where it was read."""
+    head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+    line: dict[str, Any]
+    if isinstance(event, Watermark):
+        line = {"kind": "watermark", **head, "commit_ts": event.commit_ts}
+    elif isinstance(event, Bootstrap):
+        line = {
+            "kind": "bootstrap", **head, "db": event.db, "table": event.table, "schema_version": event.schema_version,
+        }  # fmt: skip
+    elif isinstance(event, DdlEvent):
+        line = {
+            "kind": "ddl", **head, "db": event.db, "table": event.table, "commit_ts": event.commit_ts,
+            "ddl_type": event.ddl_type, "query": event.query,
+        }  # fmt: skip
+    else:
+        line = _plain_change(event, head)
+    if event.extra:
+        line["extra"] = event.extra
+    return line
+
+
+def _plain_change(event: RowChange, head: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "row",
+        **head,
+        "db": event.table.id.db,
+        "table": event.table.id.table,
+        "op": event.op,
+        "commit_ts": event.commit_ts,
+        "schema_id": event.schema_id,
+        "table_version": event.table_version,
+        "key": list(event.key),
+        "before": _plain_row(event.before),
+        "after": _plain_row(event.after),
+        "flags": event.flags,
+    }
+
+
+def plain_error(error: WireError, origin: Message) -> dict[str, Any]:
+    """The error event of a message that can't be decoded: code, what is wrong, and the message's own bytes."""
+    return {
+        "kind": "error",
+        "code": error.code,
+        "detail": error.detail,
+        "key_b64": b64(origin.key),
+        "value_b64": b64(origin.value),
+        "topic": origin.topic,
+        "partition": origin.partition,
+        "offset": origin.offset,
+    }
+
+
+def b64(data: bytes | None) -> str | None:
+    """Base64 text, None for None."""
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def json_line(value: dict[str, Any]) -> str:
+    """One line of JSON, UTF-8 as it is.
+
+    Escaped are text that UTF-8 can't hold (a lone surrogate in an error's text) and the characters that some readers
+    take for the end of a line (U+0085, U+2028, U+2029).
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isascii():
+        return text
+    return text.translate(_LINE_ENDS) if _encodes(text) else json.dumps(value)
+
+
+_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,6 +1,0 @@
-"""TiCDC Open Protocol (protocol=open-protocol), of new TiCDC (`open`) and of the classic one (`open-tiflow`)."""
-
-from schemas.wire.open_protocol.decoder import OpenDecoder, OpenTiflowDecoder
-from schemas.wire.open_protocol.encoder import OpenEncoder, OpenTiflowEncoder
-
-__all__ = ["OpenDecoder", "OpenEncoder", "OpenTiflowDecoder", "OpenTiflowEncoder"]

@@ -1,0 +1,142 @@
+"""Who asks: the middleware around the hot path, when access is controlled.
+
+Each set of rights has a view: the registry as it sees it, and kept answers of its own, so that no answer made for one
+is ever given to another. Those who may do everything share the view without limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schemas.model.errors import BridgeError, RegistryError
+from service.api.fast_path.answer_cache import Hot
+from service.api.routing import REFUSED
+from service.api.services import SEEN, Seen
+from service.auth.acl import Access
+from service.auth.authenticator import Authenticator
+from service.auth.credentials import CERTIFICATE
+from service.auth.file_watcher import Files, Rules
+from service.auth.filtered_store import Listeners, VisibleStore
+from service.registry.registry import Registry
+
+CERTIFICATE_STATE: Final = "client_certificate"
+"""The key of the ASGI scope's `state` where the name in a client's certificate is (`service.http_server`)."""
+
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+_OWN_SITE: Final = (b"same-origin", b"none")
+_MOST_VIEWS: Final = 16
+_MOST_NAMES: Final = 10_000
+_KEPT_BYTES: Final = 8 * 1024 * 1024
+
+
+def from_elsewhere(scope: Scope) -> None:
+    """Raises FORBIDDEN for a change that a page of another site asks a browser to make with its user's credentials."""
+    if scope["method"] not in _READING:
+        for name, value in scope["headers"]:
+            if name == b"sec-fetch-site" and value not in _OWN_SITE:
+                raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
+
+
+class View:
+    """What one set of rights sees."""
+
+    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: Hot | None = None) -> None:
+        self.access, self.registry, self.app, self.hot = access, registry, app, hot
+
+
+class Auth:
+    """ASGI middleware: finds out who asks, and passes the request to their view."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hot: ASGIApp,
+        registry: Registry,
+        files: Files,
+        make_hot: Callable[[Registry], Hot],
+        *,
+        passwords: bool,
+    ) -> None:
+        """`app` answers without kept answers, `hot` with them, as does what `make_hot` gives for another registry.
+
+        `passwords`: there is an auth file.
+        """
+        self._app, self._hot, self._registry, self._files, self._make_hot = app, hot, registry, files, make_hot
+        self._authenticator = Authenticator(lambda: files.rules.credentials) if passwords else None
+        self._listeners = Listeners()
+        registry.store.listen(self._listeners)
+        self._rules: Rules | None = None
+        self._views: dict[Access, View] = {}
+        self._seen: dict[str, tuple[Seen, ASGIApp]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._live(scope, receive, send)
+            return
+        try:
+            from_elsewhere(scope)
+            name = await self._name(scope)
+        except BridgeError as error:
+            await self._app({**scope, REFUSED: error}, receive, send)
+            return
+        if name is None:
+            await self._app(scope, receive, send)
+            return
+        if self._rules is not self._files.rules:
+            self._forget()
+        seen, app = self._seen.get(name) or self._look_up(name)
+        scope[SEEN] = seen
+        await app(scope, receive, send)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._hot(scope, receive, send)
+        finally:
+            if self._authenticator is not None:
+                self._authenticator.close()
+
+    async def _name(self, scope: Scope) -> str | None:
+        """The name that was proved; None if nothing was tried. Raises UNAUTHORIZED, TOO_MANY_LOGINS."""
+        if self._authenticator is not None:
+            headers = [value for name, value in scope["headers"] if name == b"authorization"]
+            if headers:
+                name = await self._authenticator.name(headers[0]) if len(headers) == 1 else None
+                if name is None:
+                    raise RegistryError("UNAUTHORIZED")
+                return name
+        certified = scope.get("state", {}).get(CERTIFICATE_STATE)
+        return None if certified is None else CERTIFICATE + certified
+
+    def _forget(self) -> None:
+        """The rules have changed: whoever asks from now on gets a new view."""
+        self._listeners.drop_all()
+        for view in self._views.values():
+            if view.hot is not None:
+                view.hot.answers.limit = 0  # requests that are under way must not fill it again
+                view.hot.answers.forget()
+        self._views, self._seen, self._rules = {}, {}, self._files.rules
+
+    def _look_up(self, name: str) -> tuple[Seen, ASGIApp]:
+        access = (self._rules or Rules()).access(name)
+        view = self._views.get(access) or self._view(access)
+        found = Seen(name, access, view.registry), view.app
+        if len(self._seen) >= _MOST_NAMES:
+            self._seen.clear()
+        self._seen[name] = found
+        return found
+
+    def _view(self, access: Access) -> View:
+        if access.everything:
+            return View(access, self._registry, self._hot)
+        store = VisibleStore(self._registry.store, access, self._listeners)
+        registry = replace(self._registry, store=store)
+        if len(self._views) >= _MOST_VIEWS:
+            return View(access, registry, self._app)
+        hot = self._make_hot(registry)
+        hot.answers.limit = _KEPT_BYTES
+        view = self._views[access] = View(access, registry, hot, hot)
+        return view

@@ -1,0 +1,306 @@
+"""Answers kept as bytes: the requests that serializers and TiCDC repeat go round the router.
+
+An ASGI app around the FastAPI app. The first time, the app answers, and its answer is kept under everything the app
+looked at in the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it
+was made from changes (`service.registry.read_set`), before the request that changes it is answered. Only 200s of
+ROUTES that wrote nothing are kept; all else, and what is too long to be kept, always goes to the app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from random import SystemRandom
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.fast_path.registration_batches import ROUTE, Lane
+from service.api.metrics import Metrics, Tally
+from service.registry.deadline import CURRENT as PATIENCE
+from service.registry.deadline import Patience
+from service.registry.ports import Store
+from service.registry.read_set import CURRENT, Footprint, Part
+
+ROUTES: Final = frozenset(
+    {
+        ("GET", "/schemas/ids/{id}"),
+        ("GET", "/schemas/ids/{id}/schema"),
+        ("GET", "/subjects"),
+        ("GET", "/subjects/{subject}/versions"),
+        ("GET", "/subjects/{subject}/versions/{version}"),
+        ("GET", "/subjects/{subject}/versions/{version}/schema"),
+        ("POST", "/subjects/{subject}"),
+        ("POST", "/subjects/{subject}/versions"),
+    }
+)
+_STARTS: Final = (b"/schemas/ids/", b"/subjects", b"/contexts/")
+_LONGEST_BODY: Final = 256 * 1024
+_KEPT_BYTES: Final = 48 * 1024 * 1024
+_OVERHEAD: Final = 1500
+_REMEMBERED: Final = 256
+_LOOK_EVERY: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+_OK: Final = 200
+_REQUEST_ID: Final = b"x-request-id"
+_VARY: Final = (b"vary", b"Accept-Encoding")
+
+Header = tuple[bytes, bytes]
+Key = tuple[str, bytes, bytes, bytes | None, bytes | None, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer; the request's id goes between `before` and `after`."""
+
+    before: list[Header]
+    after: list[Header]
+    body: bytes
+    parts: frozenset[Part]
+    tally: Tally
+    size: int
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers that are kept, the least recently used dropped first. Keeps the promises of footprint.Listener."""
+
+    limit: int = _KEPT_BYTES
+    _kept: OrderedDict[Key, Kept] = field(default_factory=OrderedDict)
+    _by_part: dict[Part, set[Key]] = field(default_factory=dict)
+    _size: int = 0
+    _now: int = 0
+    _blind: int = 0
+    """What changed until then is not known any more."""
+    _changing: Counter[Part] = field(default_factory=Counter)
+    _recent: deque[tuple[int, frozenset[Part]]] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, key: Key) -> Kept | None:
+        found = self._kept.get(key)
+        if found is not None:
+            try:
+                self._kept.move_to_end(key)
+            except KeyError:  # dropped by another thread just now
+                return None
+        return found
+
+    def now(self) -> int:
+        """What `put` has to know: when the answer began to be made."""
+        return self._now
+
+    def put(self, key: Key, kept: Kept, began: int) -> None:
+        """Keep an answer, unless something it was made from changed meanwhile."""
+        with self._lock:
+            if key in self._kept or kept.size > self.limit or not self._changing.keys().isdisjoint(kept.parts):
+                return
+            if began < self._blind or any(
+                when > began and not parts.isdisjoint(kept.parts) for when, parts in self._recent
+            ):
+                return
+            self._kept[key] = kept
+            self._size += kept.size
+            for part in kept.parts:
+                self._by_part.setdefault(part, set()).add(key)
+            while self._size > self.limit:
+                self._drop(next(iter(self._kept)))
+
+    def changing(self, parts: Collection[Part]) -> None:
+        with self._lock:
+            self._changing.update(parts)
+            for part in parts:
+                for key in list(self._by_part.get(part, ())):
+                    self._drop(key)
+
+    def changed(self, parts: Collection[Part]) -> None:
+        with self._lock:
+            self._now += 1
+            self._recent.append((self._now, frozenset(parts)))
+            if len(self._recent) > _REMEMBERED:
+                self._blind, _ = self._recent.popleft()
+            for part in parts:
+                self._changing[part] -= 1
+                if not self._changing[part]:
+                    del self._changing[part]
+
+    def forget(self) -> None:
+        with self._lock:
+            self._now += 1
+            self._blind = self._now
+            self._recent.clear()
+            self._kept.clear()
+            self._by_part.clear()
+            self._size = 0
+
+    def _drop(self, key: Key) -> None:
+        gone = self._kept.pop(key)
+        self._size -= gone.size
+        for part in gone.parts:
+            keys = self._by_part[part]
+            keys.discard(key)
+            if not keys:
+                del self._by_part[part]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class Hot:
+    """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
+
+    def __init__(self, app: ASGIApp, store: Store, metrics: Metrics, lane: Lane, *, log: bool) -> None:
+        """`lane`: where new schemas go. `log`: every request is to be logged, which the app does; then all go there."""
+        self._app, self.store, self._metrics, self._lane, self._log = app, store, metrics, lane, log
+        self.answers = Answers()
+        store.listen(self.answers)
+        self._ids = request_ids()
+        self._look_at = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        if scope["type"] != "http" or not (scope.get("raw_path") or b"").startswith(_STARTS):
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+        if method == "GET":
+            body = b""
+        elif method == "POST" and short(scope):
+            message = await receive()
+            body = message.get("body", b"")
+            while message.get("more_body"):
+                message = await receive()
+                body += message.get("body", b"")
+            receive = Again(receive, body, message)
+        else:
+            await self._app(scope, receive, send)
+            return
+        accept = content_type = named = None
+        for name, value in scope["headers"]:
+            if name == b"accept":
+                accept = value if accept is None else accept
+            elif name == b"content-type":
+                content_type = value if content_type is None else content_type
+            elif name == _REQUEST_ID:
+                named = value if named is None else named
+        key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
+        kept = None if self._log else self.answers.get(key)
+        if kept is not None and (start >= self._look_at or method == "POST"):  # another process may have written
+            kept = self.answers.get(key) if await self._looked(method) else None
+        request_id = named.decode("latin-1").strip().encode("latin-1") if named else b""
+        if kept is not None:
+            headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
+            await send({"type": "http.response.start", "status": _OK, "headers": headers})
+            await send({"type": "http.response.body", "body": kept.body})
+            kept.tally.add(time.perf_counter() - start)
+            return
+        patience = Patience(self.store.wait_seconds)
+        patience.start()
+        token = PATIENCE.set(patience)
+        try:
+            if self._log or method != "POST" or not await self._new(key, request_id, send, start):
+                await self._ask(key, scope, receive, send)
+        finally:
+            PATIENCE.reset(token)
+
+    async def _new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
+        """Register a new schema without the app, if that can be."""
+        request_id = request_id or next(self._ids)
+        wanted = self._lane.wanted(*key[1:], request_id=request_id.decode("latin-1"))
+        if wanted is None:
+            return False
+        self._metrics.in_flight += 1
+        try:
+            answer = await self._lane.register(wanted)
+        finally:
+            self._metrics.in_flight -= 1
+        if answer is None:
+            return False
+        length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
+        headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
+        await send({"type": "http.response.start", "status": _OK, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+        self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
+        return True
+
+    async def _looked(self, method: str) -> bool:
+        """Whether it is known now what other processes had written when the request came (a little older for a GET)."""
+        began = time.perf_counter()
+        looking = self.store.refresh(0.0 if method == "POST" else _LOOK_EVERY)
+        if looking is not None:
+            waiting = asyncio.wrap_future(looking)
+            await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
+            if not waiting.done():
+                return False
+        self._look_at = began + _LOOK_EVERY
+        return True
+
+    async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the app answer, and keep what it says."""
+        answers, footprint = self.answers, Footprint()
+        began = answers.now()
+        headers: list[Header] = []
+        chunks: list[bytes] = []
+        status = 0
+
+        async def kept(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers.extend(message["headers"])
+            else:
+                chunks.append(message.get("body", b""))
+                if not message.get("more_body") and status == _OK:
+                    self._keep(key, headers, b"".join(chunks), footprint, began)
+            await send(message)
+
+        token = CURRENT.set(footprint)
+        try:
+            await self._app(scope, receive, kept)
+        finally:
+            CURRENT.reset(token)
+
+    def _keep(self, key: Key, headers: list[Header], body: bytes, footprint: Footprint, began: int) -> None:
+        route = footprint.route
+        if (key[0], route) not in ROUTES or footprint.wrote or not footprint.parts:
+            return
+        names = [name for name, _ in headers]
+        if names.count(_REQUEST_ID) != 1:
+            return
+        place = names.index(_REQUEST_ID)
+        size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
+        tally = self._metrics.tally(key[0], route, _OK)
+        kept = Kept(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
+        self.answers.put(key, kept, began)
+
+
+class Again:
+    """`receive` for an app whose request was read already."""
+
+    def __init__(self, receive: Receive, body: bytes, last: Message) -> None:
+        self._receive = receive
+        self._messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        if last["type"] != "http.request":
+            self._messages = [last]
+
+    async def __call__(self) -> Message:
+        return self._messages.pop() if self._messages else await self._receive()
+
+
+def short(scope: Scope) -> bool:
+    """Whether the body says how long it is, and is not too long to be kept."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0]) <= _LONGEST_BODY
+
+
+def request_ids() -> Iterator[bytes]:
+    """Random UUIDs (version 4) without end."""
+    source = SystemRandom()
+    while True:
+        digits = source.getrandbits(122 * 64).to_bytes(976, "big").hex()
+        for place in range(0, len(digits) - 30, 30):
+            d = digits[place : place + 30]
+            yield f"{d[:8]}-{d[8:12]}-4{d[12:15]}-a{d[15:18]}-{d[18:30]}".encode()

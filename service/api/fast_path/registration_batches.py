@@ -1,0 +1,190 @@
+"""New schemas round the router: those that wait are registered by one thread, in one transaction with one commit.
+
+The event loop collects what comes while that thread is at work and then hands it over as the next batch, and gets all
+its answers at once; so neither threads nor commits grow with the number of writers. Only what is plain goes this way:
+a new text under a simple name, which `register.register_plain` takes. All else is left to the app, errors too; so is
+what a store in trouble does not take soon, because the app knows how long a request may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Final
+
+from schemas.model.errors import BridgeError
+from service.api import responses
+from service.api.bodies import SCHEMA, check_size, new_schema, parse
+from service.api.request import check_content_type, compact, negotiate
+from service.api.services import Services
+from service.logs import REQUEST_ID
+from service.registry.identity import identity
+from service.registry.model import Content, NewSchema
+from service.registry.names import normalized
+from service.registry.ports import Reader, Writer
+from service.registry.register import Wish, register_plain
+
+ROUTE: Final = "/subjects/{subject}/versions"
+_PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")
+_QUERY = re.compile(rb"(?:normalize=(?:(true)|false))?", re.IGNORECASE)
+_LONGEST_BODY: Final = 64 * 1024
+_MOST: Final = 64
+_TURN_SECONDS: Final = 1.0
+_PATIENCE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A 200."""
+
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request to register a schema, as far as the event loop looks at it."""
+
+    subject: str
+    wish: Wish
+    media_type: str
+    body: bytes
+    request_id: str
+
+
+Waiting = tuple[Wanted, asyncio.Future[Answer | None]]
+
+
+class Lane:
+    """One for an app. The event loop's thread alone touches what is waiting, so no lock is needed."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.registry.store
+        self._thread = ThreadPoolExecutor(1, "registrations")
+        self._waiting: deque[Waiting] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that the batch at work was taken from; None when there is none."""
+        self._late: asyncio.TimerHandle | None = None
+        self._stuck = False
+
+    def wanted(
+        self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
+    ) -> Wanted | None:
+        """What a POST asks for, if it may go this way."""
+        named, flags = _PATH.fullmatch(path), _QUERY.fullmatch(query)
+        if named is None or flags is None or len(body) > min(_LONGEST_BODY, self._services.max_body_bytes):
+            return None
+        try:
+            check_content_type(None if content_type is None else content_type.decode("latin-1"))
+            media_type = negotiate(None if accept is None else accept.decode("latin-1"))
+        except BridgeError:
+            return None
+        return Wanted(normalized(named[1].decode()), Wish(bool(flags[1])), media_type, body, request_id)
+
+    async def register(self, wanted: Wanted) -> Answer | None:
+        """The answer, when what it says is durable; None if the app has to answer."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop:  # that one has ended
+            self._waiting.clear()
+            self._loop, self._stuck = None, False
+        if self._stuck:
+            return None
+        answer: asyncio.Future[Answer | None] = loop.create_future()
+        self._waiting.append((wanted, answer))
+        if self._loop is None:
+            self._hand_over(loop)
+        return await answer
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        self._loop = loop
+        self._late = loop.call_later(min(_PATIENCE, self._store.wait_seconds), self._give_up, batch)
+        self._thread.submit(self._work, loop, batch)
+
+    def _give_up(self, batch: list[Waiting]) -> None:
+        """The thread hangs, perhaps in a database that does not answer: until it is back, nobody waits for it."""
+        self._stuck = True
+        settle((*batch, *self._waiting), repeat(None))
+        self._waiting.clear()
+
+    def _work(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting]) -> None:
+        """In the thread."""
+        answers: list[Answer | None] = [None] * len(batch)
+        try:
+            answers = self._answers([wanted for wanted, _ in batch])
+        finally:
+            loop.call_soon_threadsafe(self._take, loop, batch, answers)
+
+    def _take(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[Answer | None]) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        settle(batch, answers)
+        self._loop, self._stuck = None, False
+        if self._waiting:
+            self._hand_over(loop)
+
+    # ---- in the thread
+
+    def _answers(self, batch: list[Wanted]) -> list[Answer | None]:
+        answers: dict[int, Answer | None] = {}
+        asked = self._unknown([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
+        works = [partial(self._registered, wanted=wanted, new=new) for wanted, new in asked]
+        try:
+            outcomes: Sequence[Answer | Exception] = self._store.write_each(works, _TURN_SECONDS) if works else ()
+        except BridgeError:
+            return [None] * len(batch)
+        for (wanted, _), outcome in zip(asked, outcomes, strict=True):
+            answers[id(wanted)] = outcome if isinstance(outcome, Answer) else None
+        return [answers.get(id(wanted)) for wanted in batch]
+
+    def _unknown(self, asked: list[tuple[Wanted, NewSchema]]) -> list[tuple[Wanted, NewSchema]]:
+        """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
+        try:
+            with self._store.read() as tx:
+                return [(wanted, new) for wanted, new in asked if not self._known(tx, wanted.subject, new)]
+        except BridgeError:
+            return []
+
+    def _known(self, tx: Reader, subject: str, new: NewSchema) -> bool:
+        if not tx.versions(subject):
+            return False
+        text = self._services.registry.parse(new.kind, new.text).text
+        return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
+
+    def _read(self, wanted: Wanted) -> NewSchema | None:
+        """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
+        try:
+            value = parse(wanted.body)
+            if not isinstance(value, dict):
+                return None
+            found = {name: reader(value[name]) for name, reader in SCHEMA.items() if name in value}
+            check_size(found, self._services)
+            new = new_schema(found)
+            if not new.text.strip() or new != NewSchema(new.text, new.kind):
+                return None
+            self._services.registry.parse(new.kind, new.text)
+        except (ValueError, RecursionError, BridgeError):
+            return None
+        return new
+
+    def _registered(self, tx: Writer, wanted: Wanted, new: NewSchema) -> Answer:
+        token = REQUEST_ID.set(wanted.request_id)
+        try:
+            found = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
+        finally:
+            REQUEST_ID.reset(token)
+        view = responses.View(self._services.profile, found.stored.content.text)
+        return Answer(wanted.media_type, compact(responses.registered(found, view)))
+
+
+def settle(waiting: Iterable[Waiting], answers: Iterable[Answer | None]) -> None:
+    for (_, future), answer in zip(waiting, answers, strict=False):
+        if not future.done():  # the request, or we, may have given it up
+            future.set_result(answer)

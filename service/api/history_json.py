@@ -1,0 +1,145 @@
+"""Table histories as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.model.errors import RegistryError
+from service.history.model import AsOf, Changefeed, DdlRecord, Drift, Place, State, VersionRow
+from service.history.times import time_text
+from service.registry.model import Warned
+
+Json = dict[str, Any]
+_WHAT_TO_DO = (
+    "give a snapshot of it: POST /history/snapshot, or python -m service history snapshot, with its SHOW CREATE TABLE"
+)
+
+
+def listing(feed: Changefeed, name: str, items: list[Json], following: int | None, **more: Any) -> Json:
+    """A page of a list; next_offset is null on the last one."""
+    head = {"changefeed": feed.name, "sealed_ts": feed.sealed_ts, **more}
+    return {**head, name: items, "next_offset": following}
+
+
+def changefeed(feed: Changefeed, numbers: dict[str, int], places: dict[Place, tuple[int | None, int | None]]) -> Json:
+    return {
+        "changefeed": feed.name,
+        "sealed_ts": feed.sealed_ts,
+        "sealed_time": time_text(feed.sealed_ts) if feed.sealed_ts else None,
+        "ddl_time_zone": feed.zone or None,
+        "events": {state: numbers.get(state, 0) for state in ("sealed", "pending", "failed")},
+        "drift": numbers.get("drift", 0),
+        "partitions": [
+            {"topic": topic, "partition": partition, "next_offset": offset, "watermark": watermark}
+            for (topic, partition), (offset, watermark) in sorted(places.items())
+        ],
+    }
+
+
+def name(row: VersionRow) -> Json:
+    """A name with its newest version."""
+    return {
+        "db": row.id.db,
+        "table": row.id.table,
+        "state": str(row.state),
+        "table_id": row.table_id or None,
+        "commit_ts": row.from_ts,
+        "since": row.since,
+        **({"reason": row.reason} if row.reason else {}),
+        **({"relation": row.relation} if row.relation else {}),
+    }
+
+
+def version(row: VersionRow, ddl: DdlRecord | None) -> Json:
+    return {
+        "commit_ts": row.from_ts,
+        "time": time_text(row.from_ts),
+        "to_ts": row.to_ts,
+        "state": str(row.state),
+        "table_id": row.table_id or None,
+        "since": row.since,
+        "reason": row.reason or None,
+        "columns": len(row.table.columns) if row.table is not None and row.live else None,
+        "ddl": None if ddl is None else event(ddl),
+    }
+
+
+def event(record: DdlRecord) -> Json:
+    return {
+        "commit_ts": record.commit_ts,
+        "time": time_text(record.commit_ts),
+        "ordinal": record.ordinal,
+        "kind": record.kind,
+        "db": record.db,
+        "table": record.table,
+        "ddl_type": record.ddl_type,
+        "query": record.query,
+        "mode": record.mode,
+        **({"sql_mode": record.sql_mode} if record.sql_mode else {}),
+        "state": record.state,
+        "unsealed_source": record.unsealed_source,
+        "copies": record.copies,
+        "format": record.format or None,
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "error": record.error,
+    }
+
+
+def answered(found: AsOf, ts: int, inclusive: bool) -> Json:
+    """The head of an as-of answer: resolved says whether DDL that is not known yet can still change it."""
+    feed, ddl = found.changefeed, found.ddl
+    return {
+        "changefeed": feed.name,
+        "at": ts,
+        "at_time": time_text(ts),
+        "inclusive": inclusive,
+        "sealed_ts": feed.sealed_ts,
+        "resolved": ts <= feed.sealed_ts,
+        "pending": found.pending,
+        "unsealed_source": ddl is not None and ddl.unsealed_source,
+    }
+
+
+def drift(one: Drift) -> Json:
+    return {
+        "kind": one.kind,
+        "db": one.db,
+        "table": one.table,
+        "commit_ts": one.commit_ts,
+        "version": one.version_ts,
+        "detail": one.detail,
+        "count": one.count,
+        "last_seen": one.seen_ms,
+    }
+
+
+def warning(one: Warned) -> Json:
+    of = {"subject": one.subject, "version": one.version, "kind": one.kind}
+    return {**of, "message": one.message, "ts": one.ts}
+
+
+def never_seen(feed: Changefeed, db: str, table: str) -> RegistryError:
+    details = f": none of its DDL was seen; {_WHAT_TO_DO}"
+    return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
+
+
+def not_known(found: AsOf, db: str, table: str) -> RegistryError:
+    """Why there is no version: it was never seen, or not until later."""
+    if found.next_ts is None:
+        return never_seen(found.changefeed, db, table)
+    details = f"the first that is known of it came then; {_WHAT_TO_DO}"
+    return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=found.next_ts, details=details)
+
+
+def no_table(row: VersionRow, ddl: DdlRecord | None) -> RegistryError:
+    """Why a version has no table."""
+    by = f": {ddl.query[:200]}" if ddl is not None and ddl.query else ""
+    if row.state is State.GONE:
+        return RegistryError("TABLE_GONE", table=str(row.id), since=row.since, details=f"dropped or renamed{by}")
+    if row.state is State.RELATION:
+        details = f": it is a {row.relation}, which has no rows"
+        return RegistryError("TABLE_NOT_KNOWN", table=str(row.id), changefeed="", details=details)
+    details = f"{row.reason}; {_WHAT_TO_DO}"
+    return RegistryError("TABLE_UNKNOWN_SINCE", table=str(row.id), since=row.since, details=details)

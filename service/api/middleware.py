@@ -1,0 +1,140 @@
+"""Paths as they were sent: routes match on the undecoded segments, so `a%2Fb` is one subject (registry-api.md §0.2-3).
+
+Also here, because they concern every request alike: a trailing slash is served directly, `;x` after a segment is cut
+off, HEAD is GET without a body, what Jetty refuses is refused, and each answer names its request.
+
+`/contexts/{ctx}/…` is every path again, with its subjects in a context (registry-api.md §5): the context goes into the
+path and the query, so that routes know qualified subjects only.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.request import V1, compact
+from service.logs import REQUEST_ID
+from service.registry.model import DEFAULT_CONTEXT, prefix_of
+
+CONTEXTS: Final = "/contexts/"
+_ANY: Final = (":.", ":*:")
+_BEFORE_SUBJECT: Final = "subjects"
+_SCOPED: Final = ("config", "mode")
+_LISTED: Final = ("schemas", "subjects")
+
+
+def within_context(path: str, query: bytes) -> tuple[str, bytes]:
+    """The path and query that mean the same without `/contexts/{ctx}`. Raises ValueError for a name with a colon."""
+    name, *parts = path[len(CONTEXTS) :].split("/")
+    context = context_name(unquote(name))
+    prefix = prefix_of(context)
+    if not parts:
+        return CONTEXTS + quote(context, safe=""), query
+    if parts == ["contexts"]:
+        return "/contexts", query
+    route = [*parts, ""] if len(parts) == 1 and parts[0] in _SCOPED and prefix else parts
+    for place, part in enumerate(parts):
+        follows = place + 1 < len(route)
+        if follows and (part == _BEFORE_SUBJECT or (place == 0 and part in _SCOPED)):
+            route[place + 1] = quote(placed(unquote(route[place + 1]), prefix), safe="")
+            break
+    return "/" + "/".join(route), placed_query("/".join(parts), query, prefix)
+
+
+def context_name(text: str) -> str:
+    """`ctx`, `.ctx` and `:.ctx:` are the same. Raises ValueError if a colon is left in the name."""
+    name = text[1:-1] if text.startswith(":") and text.endswith(":") and len(text) > 1 else text
+    if ":" in name:
+        raise ValueError(f"Context name can't contain a colon: {text}")
+    return name if name.startswith(".") else DEFAULT_CONTEXT + name
+
+
+def placed(subject: str, prefix: str) -> str:
+    """A subject in the context, unless it names one itself."""
+    return subject if subject.startswith(_ANY) else prefix + subject
+
+
+def placed_query(route: str, query: bytes, prefix: str) -> bytes:
+    """The query with the parameters that name or begin subjects put into the context."""
+    name = "subject" if route.startswith("schemas/ids") else "subjectPrefix" if route in _LISTED else None
+    if name is None:
+        return query
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    given = next((value for key, value in pairs if key == name), "")
+    kept = [(key, value) for key, value in pairs if key != name]
+    return urlencode([*kept, (name, placed(given, prefix))]).encode()
+
+
+_CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
+_DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
+_REQUEST_ID: Final = "x-request-id"
+
+
+class RawPaths:
+    """ASGI middleware; `scope["path"]` becomes the raw path, which routes decode segment by segment."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
+        REQUEST_ID.set(request_id)
+
+        async def send_named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                headers["Vary"] = "Accept-Encoding"
+            await send(message)
+
+        raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        problem = refusal(raw)
+        if problem:
+            await refused(problem)(scope, receive, send_named)
+            return
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        path, query = plain(raw), scope.get("query_string", b"")
+        if path.startswith(CONTEXTS):
+            try:
+                path, query = within_context(path, query)
+            except ValueError as error:
+                await bad_request(str(error))(scope, receive, send_named)
+                return
+        await self._app({**scope, "path": path, "query_string": query, "method": method}, receive, send_named)
+
+
+def refusal(raw: str) -> str | None:
+    """Why a path is not served at all, in Jetty's words; None if it is."""
+    if _CONTROL.search(raw):
+        return "Suspicious Path Character"
+    segments = [segment.partition(";")[0] for segment in raw.split("/")]
+    if any(_DOTS.fullmatch(segment) for segment in segments):
+        return "Ambiguous URI path segment"
+    return "Ambiguous URI empty segment" if "" in segments[1:-1] else None
+
+
+def plain(raw: str) -> str:
+    """The path without matrix parameters and without a trailing slash."""
+    path = "/".join(segment.partition(";")[0] for segment in raw.split("/"))
+    return path[:-1] if len(path) > 1 and path.endswith("/") else path
+
+
+def bad_request(problem: str) -> Response:
+    return Response(compact({"error_code": 400, "message": problem}), 400, media_type=V1)
+
+
+def refused(problem: str) -> Response:
+    """An HTML page, as the web server in front of Confluent's registry sends it."""
+    title = f"Error 400 {escape(problem)}"
+    page = f"<html><head><title>{title}</title></head><body>{title}</body></html>\n"
+    return Response(page, 400, media_type="text/html")

@@ -1,0 +1,158 @@
+"""One request, as routes see it: parameters by JAX-RS's rules, media types, and the answer (registry-api.md §0.4, §0.8,
+§1).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import unquote
+
+from fastapi import Depends, Request, Response
+
+from schemas.model.errors import RegistryError
+from service.api.services import Services, services
+from service.registry.names import normalized
+from service.registry.registry import Registry
+
+V1: Final = "application/vnd.schemaregistry.v1+json"
+OFFERED: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
+"""In the order of preference."""
+
+
+ACCEPTED: Final = frozenset({*OFFERED, "application/octet-stream"})
+
+
+def check_content_type(header: str | None) -> None:
+    """A request body may be of any accepted type, or of none said. Raises UNSUPPORTED_MEDIA_TYPE."""
+    if header and _type_of(header) not in ACCEPTED:
+        raise RegistryError("UNSUPPORTED_MEDIA_TYPE")
+
+
+def negotiate(accept: str | None) -> str:
+    """The answer's type: the client's q decides, then our order. Raises NOT_ACCEPTABLE."""
+    if not accept or accept == "*/*":
+        return V1
+    ranges = [(_type_of(part), _quality(part)) for part in accept.split(",") if part.strip()]
+    best, best_quality = None, 0.0
+    for offered in OFFERED:
+        quality = _quality_for(offered, ranges)
+        if quality > best_quality:
+            best, best_quality = offered, quality
+    if best is None:
+        raise RegistryError("NOT_ACCEPTABLE")
+    return best
+
+
+def _quality_for(offered: str, ranges: list[tuple[str, float]]) -> float:
+    """The q of the most specific range that covers the type; 0 if none does."""
+    for wanted in (offered, offered.partition("/")[0] + "/*", "*/*"):
+        found = [quality for name, quality in ranges if name == wanted]
+        if found:
+            return max(found)
+    return 0.0
+
+
+def _type_of(part: str) -> str:
+    return part.partition(";")[0].strip().lower()
+
+
+def _quality(part: str) -> float:
+    for parameter in part.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+_WITH_BODY: Final = ("POST", "PUT")
+_INT: Final = 2**31
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    request: Request
+    services: Services
+    media_type: str
+
+    @property
+    def registry(self) -> Registry:
+        return self.services.registry
+
+    def segment(self, name: str) -> str:
+        """A part of the path, percent-decoded once; a plus is a plus."""
+        return unquote(self.request.path_params[name], errors="replace")
+
+    @property
+    def subject(self) -> str:
+        """The subject of the path, in the form the registry knows it by."""
+        return normalized(self.segment("subject"))
+
+    @property
+    def scope(self) -> str | None:
+        """The subject or context that a config or a mode is for; None for the server."""
+        return self.subject or None if "subject" in self.request.path_params else None
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a parameter that may come several times."""
+        return self.request.query_params.getlist(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.request.query_params.get(name, default)
+
+    def flag(self, name: str) -> bool:
+        """`true` in any case is true; everything else, nothing at all included, is false."""
+        return self.text(name).lower() == "true"
+
+    def integer(self, name: str, default: int) -> int:
+        """Raises ROUTE_NOT_FOUND for what is no 32-bit number, as JAX-RS does."""
+        text = self.request.query_params.get(name)
+        return default if text is None else java_int(text)
+
+    def page(self, items: Iterable[T], largest: int | None = None) -> list[T]:
+        """The part of a list that `offset` and `limit` ask for; a limit below 1 or above the largest means that."""
+        offset, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
+        size = largest if limit <= 0 or (largest is not None and limit > largest) else limit
+        return list(islice(items, offset, None if size is None else offset + size))
+
+    def answer(self, value: Any) -> Response:
+        """200 with `value` as compact JSON."""
+        return Response(compact(value), media_type=self.media_type)
+
+    def raw(self, text: str) -> Response:
+        """200 with a schema text as it is."""
+        return Response(text.encode("utf-8", "replace"), media_type=self.media_type)
+
+
+async def call(request: Request) -> Call:
+    """The dependency of every route. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE."""
+    request.state.media_type = V1
+    if request.method in _WITH_BODY:
+        check_content_type(request.headers.get("content-type"))
+    request.state.media_type = None
+    request.state.media_type = negotiate(request.headers.get("accept"))
+    return Call(request, services(request), request.state.media_type)
+
+
+Called = Annotated[Call, Depends(call)]
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def java_int(text: str) -> int:
+    """`Integer.parseInt`. Raises ROUTE_NOT_FOUND."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_INT)) and -_INT <= int(text) < _INT:
+        return int(text)
+    raise RegistryError("ROUTE_NOT_FOUND")

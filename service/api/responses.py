@@ -1,0 +1,114 @@
+"""Answers in the shape of Confluent 8.x or 7.x, in their key order, empty parts left out (registry-api.md §3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.registry.config import FIELDS, LEVEL
+from service.registry.identity import guid
+from service.registry.model import Content, Found, Stored, context_of, qualified
+from service.registry.schemas import Aliased
+from service.schema_types.base import Tagged
+
+EIGHT: Final = 8
+_IN_REQUESTS: Final = {LEVEL: "compatibility"}
+_BOOLEANS_AND_NUMBERS = (bool, int)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a schema is shown: its text in the format asked for, tags found in it, subjects of references qualified."""
+
+    profile: int
+    text: str
+    tags: Sequence[Tagged] = ()
+    qualified: bool = False
+
+
+def schema(stored: Stored, view: View, *, times: bool = True) -> Json:
+    """A version with its schema. `times` False: found by its hash, where 8.x leaves out `ts` and `deleted`."""
+    content = stored.content
+    shape = {"subject": stored.subject, "version": stored.version, "id": stored.id}
+    text = {"schema": view.text, "schemaTags": tags(view)}
+    if view.profile == EIGHT:
+        shape |= {"guid": guid(content.identity), "schemaType": content.kind, **details(stored, view), **text}
+        return _filled(shape | (_times(stored) if times else {}))
+    return _filled(shape | kind_of_7(content) | details(stored, view) | text)
+
+
+def aliased(found: Aliased, view: View) -> Json:
+    """A version with the aliases of its subject."""
+    return schema(found.stored, view) | ({"aliases": found.aliases} if found.aliases else {})
+
+
+def by_id(stored: Stored, view: View, *, max_id: int | None = None) -> Json:
+    """A schema found by id. Here references come after the schema."""
+    tail = {"schema": view.text, **details(stored, view), "schemaTags": tags(view), "maxId": max_id}
+    if view.profile == EIGHT:
+        head = {"subject": stored.subject, "version": stored.version}
+        return _filled(head | by_guid_head(stored.content) | tail | _times(stored))
+    return _filled(kind_of_7(stored.content) | tail)
+
+
+def by_guid(stored: Stored, view: View) -> Json:
+    """A schema found by guid: no subject and no version."""
+    head = by_guid_head(stored.content)
+    return _filled(head | {"schema": view.text, **details(stored, view), "schemaTags": tags(view)} | _times(stored))
+
+
+def by_guid_head(content: Content) -> Json:
+    return {"guid": guid(content.identity), "schemaType": content.kind}
+
+
+def kind_of_7(content: Content) -> Json:
+    """7.x does not say that a schema is Avro."""
+    return {} if content.kind == "AVRO" else {"schemaType": content.kind}
+
+
+def registered(found: Found, view: View) -> Json:
+    """The answer to a registration. 7.x says no more than the id, unless the registry completed the schema."""
+    stored, content = found.stored, found.stored.content
+    text = {**details(stored, view), "schema": view.text}
+    if view.profile == EIGHT:
+        head = {"id": stored.id, "version": stored.version, **by_guid_head(content)}
+        return _filled(head | text | (_times(stored) if found.alike else {}))
+    more = {"version": stored.version, **kind_of_7(content), **text} if found.completed else {}
+    return _filled({"id": stored.id} | more)
+
+
+def details(stored: Stored, view: View) -> Json:
+    """References, metadata and rule set."""
+    context = context_of(stored.subject)
+    references = [
+        {
+            "name": one.name,
+            "subject": qualified(one.subject or "", context) if view.qualified else one.subject,
+            "version": one.version,
+        }
+        for one in stored.content.references
+    ]
+    return {"references": references, "metadata": stored.content.metadata, "ruleSet": stored.content.rule_set}
+
+
+def tags(view: View) -> list[Json]:
+    return [
+        {"schemaEntity": {"entityPath": one.path, "entityType": one.kind}, "tags": list(one.tags)} for one in view.tags
+    ]
+
+
+def config(stored: Json, *, as_request: bool = False) -> Json:
+    """A config; the answer to an update calls the level as the request does."""
+    names = [name for name, _ in FIELDS.values() if name in stored]
+    return {(_IN_REQUESTS.get(name, name) if as_request else name): stored[name] for name in names}
+
+
+def _times(stored: Stored) -> Json:
+    return {"ts": stored.ts, "deleted": stored.deleted}
+
+
+def _filled(shape: Json) -> Json:
+    return {key: value for key, value in shape.items() if value or isinstance(value, _BOOLEANS_AND_NUMBERS)}

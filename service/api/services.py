@@ -1,0 +1,57 @@
+"""What routes get: the registry (behind its ports) and the settings that shape answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fastapi import Request
+
+from schemas.model.event import Message
+from service.auth.acl import Access
+from service.ddl_check.ports import Subjects
+from service.history.ports import History
+from service.history.table_schemas import Derivations
+from service.registry.registry import Registry
+from service.registry_view import RegistrySubjects
+
+SEEN: Final = "bridge.seen"
+"""The key of the ASGI scope where a `Seen` is, when access is controlled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Who asks, what they may do, and the registry as they see it."""
+
+    name: str
+    access: Access
+    registry: Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Put together by `app.create_app`; one for the life of the process."""
+
+    registry: Registry
+    profile: int
+    max_body_bytes: int
+    history: History
+    derivations: Derivations = field(default_factory=Derivations)
+    max_schema_bytes: int = 4 * 1024 * 1024
+    max_references: int = 500
+    fetch: Callable[[str], Message] | None = None
+    """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
+
+    @property
+    def subjects(self) -> Subjects:
+        """What a dry run asks: made of `registry`, so that it shows nobody more than that does."""
+        return RegistrySubjects(self.registry)
+
+
+def services(request: Request) -> Services:
+    """The services of the app that serves this request, over the registry that the user may see."""
+    found = request.app.state.services
+    assert isinstance(found, Services)
+    seen = request.scope.get(SEEN)
+    return found if seen is None else replace(found, registry=seen.registry)

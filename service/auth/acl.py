@@ -1,0 +1,209 @@
+"""The ACL file (TOML): who may do what to which subjects.
+
+    [roles]
+    writers = ["ticdc", "ci"]
+
+    [[rules]]
+    who = ["role:writers"]           # names, role:NAME, cert:NAME; "*" is everyone who is known
+    prefixes = ["shop."]             # or subjects = [exact names], or patterns = ["*-value"]
+    may = ["write"]                  # read, write, delete, config
+
+    [[rules]]
+    who = ["alice"]
+    may = ["admin"]                  # or metrics, history: for the whole server, so without subjects
+
+What no rule allows is refused. `write`, `delete` and `config` include `read`; `admin` is everything. Subjects are named
+with their context (`:.ctx:name`); `:.ctx:` itself stands for the context's own config and mode.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from schemas.model.errors import RegistryError, SetupError
+
+READ: Final = "read"
+WRITE: Final = "write"
+DELETE: Final = "delete"
+CONFIG: Final = "config"
+ADMIN: Final = "admin"
+METRICS: Final = "metrics"
+HISTORY: Final = "history"
+OF_SUBJECTS: Final = (READ, WRITE, DELETE, CONFIG)
+OF_SERVER: Final = (ADMIN, METRICS, HISTORY)
+EVERYONE: Final = "*"
+ROLE: Final = "role:"
+
+_DEFAULT: Final = ":.:"
+_MOST_RULES: Final = 10_000
+_LONGEST: Final = 1024
+_REMEMBERED: Final = 10_000
+_KINDS: Final = ("subjects", "prefixes", "patterns")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A name with `*` for any run of characters. Matching takes time linear in the name."""
+
+    text: str
+
+    def matches(self, name: str) -> bool:
+        first, *rest = self.text.split("*")
+        if not rest:
+            return name == first
+        *middle, last = rest
+        if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+            return False
+        place, end = len(first), len(name) - len(last)
+        for part in middle:
+            found = name.find(part, place, end)
+            if found < 0:
+                return False
+            place = found + len(part)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    who: frozenset[str]
+    may: frozenset[str]
+    subjects: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+
+    def covers(self, subject: str) -> bool:
+        return (
+            subject in self.subjects
+            or subject.startswith(self.prefixes)
+            or any(pattern.matches(subject) for pattern in self.patterns)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What some names may do. `everything`: no rule has to be asked."""
+
+    rules: tuple[Rule, ...] = ()
+    server: frozenset[str] = frozenset()
+    everything: bool = False
+    _known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, hash=False, repr=False)
+
+    def may(self, operation: str, subject: str) -> bool:
+        """Whether `operation` (of OF_SUBJECTS) is allowed on a subject or on the scope of a config."""
+        if self.everything:
+            return True
+        key = (operation, subject)
+        known = self._known.get(key)
+        if known is None:
+            known = any((operation in rule.may or operation == READ) and rule.covers(subject) for rule in self.rules)
+            if len(subject) <= _LONGEST:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[key] = known
+        return known
+
+    def may_serve(self, operation: str) -> bool:
+        """Whether `operation` (of OF_SERVER) is allowed."""
+        return self.everything or operation in self.server
+
+    def check(self, operation: str, subject: str) -> None:
+        """Raises FORBIDDEN."""
+        if not self.may(operation, subject):
+            raise denied(operation, subject)
+
+
+ALL: Final = Access(everything=True)
+NOTHING: Final = Access()
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """The rules of a file, in their order."""
+
+    rules: tuple[Rule, ...] = ()
+    roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def access(self, name: str) -> Access:
+        """What a name may do."""
+        held = {name, EVERYONE, *(ROLE + role for role, names in self.roles.items() if name in names)}
+        rules = [rule for rule in self.rules if not rule.who.isdisjoint(held)]
+        server = frozenset().union(*(rule.may for rule in rules)) & frozenset(OF_SERVER)
+        if ADMIN in server:
+            return ALL
+        of_subjects = tuple(rule for rule in rules if rule.may.intersection(OF_SUBJECTS))
+        return Access(of_subjects, server)
+
+
+def denied(operation: str, subject: str | None) -> RegistryError:
+    """Confluent's words; `subject` None: the whole server."""
+    what = "the server" if subject is None else f"Subject: {subject}"
+    return RegistryError("FORBIDDEN", operation=operation.capitalize(), what=what)
+
+
+def read(text: str, source: str) -> Acl:
+    """The rules of an ACL file's text. Raises SetupError that says where it is wrong."""
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SetupError("USAGE", details=f"{source}: {error}") from None
+    _only(content, ("roles", "rules"), source)
+    roles = content.get("roles", {})
+    if not isinstance(roles, dict):
+        raise SetupError("USAGE", details=f"{source}: roles is a table of lists of names")
+    named = {role: frozenset(_texts(names, f"{source}: role {role}")) for role, names in roles.items()}
+    tables = content.get("rules", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SetupError("USAGE", details=f"{source}: rules are written as [[rules]]")
+    if len(tables) > _MOST_RULES:
+        raise SetupError("USAGE", details=f"{source}: more than {_MOST_RULES} rules")
+    rules = tuple(_rule(table, named, f"{source}: rule {place}") for place, table in enumerate(tables, 1))
+    return Acl(rules, named)
+
+
+def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> Rule:
+    _only(table, ("who", "may", *_KINDS), where)
+    who, may = (
+        frozenset(_texts(table.get("who"), f"{where}: who")),
+        frozenset(_texts(table.get("may"), f"{where}: may")),
+    )
+    for name in who:
+        if name.startswith(ROLE) and name[len(ROLE) :] not in roles:
+            raise SetupError("USAGE", details=f"{where}: there is no role {name[len(ROLE) :]!r}")
+    unknown = may - {*OF_SUBJECTS, *OF_SERVER}
+    if unknown or not may:
+        known = ", ".join((*OF_SUBJECTS, *OF_SERVER))
+        raise SetupError("USAGE", details=f"{where}: may is a list of {known}; {sorted(unknown)} is not known")
+    subjects, prefixes, patterns = (_texts(table.get(kind, []), f"{where}: {kind}", empty=True) for kind in _KINDS)
+    about_subjects = bool(subjects or prefixes or patterns)
+    if about_subjects and may.intersection(OF_SERVER):
+        raise SetupError(
+            "USAGE", details=f"{where}: {', '.join(OF_SERVER)} are for the whole server: no subjects there"
+        )
+    if not about_subjects and may.intersection(OF_SUBJECTS):
+        raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
+    exact = frozenset(map(_canonical, subjects))
+    globs = tuple(Pattern(_canonical(pattern)) for pattern in patterns)
+    return Rule(who, may, exact, tuple(map(_canonical, prefixes)), globs)
+
+
+def _canonical(name: str) -> str:
+    """As the registry knows names: the default context is not written."""
+    return name.removeprefix(_DEFAULT)
+
+
+def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """A misspelt key would be a rule that does not count."""
+    unknown = set(table) - set(known)
+    if unknown:
+        raise SetupError("USAGE", details=f"{where}: {sorted(unknown)} is not known; there is {', '.join(known)}")
+
+
+def _texts(value: Any, where: str, *, empty: bool = False) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and len(one) <= _LONGEST for one in value):
+        raise SetupError("USAGE", details=f"{where} is a list of texts of at most {_LONGEST} characters")
+    if not value and not empty:
+        raise SetupError("USAGE", details=f"{where} is empty or missing")
+    return value

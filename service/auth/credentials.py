@@ -1,0 +1,141 @@
+"""The auth file: names with hashes of passwords (as `htpasswd -B` writes them) or of tokens, a line each.
+
+    # comment
+    alice:$2y$12$…                 a password's bcrypt hash
+    ticdc:$sha256$<64 hex digits>  a token's SHA-256; `python -m service new-token ticdc` makes both
+
+A name may have several lines, so that a password or a token can be changed without an outage. A token is as good as
+any password in Basic authentication, and needs no name as a bearer token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import bcrypt
+
+from schemas.model.errors import SetupError
+
+ANONYMOUS: Final = "anonymous"
+CERTIFICATE: Final = "cert:"
+"""Begins the names of those who show a client certificate."""
+
+MIN_TOKEN: Final = 32
+"""Characters of a token: its hash is a quick one, so it must not be guessable."""
+
+COST: Final = 12
+_COSTS: Final = range(8, 15)
+_LONGEST_PASSWORD: Final = 72
+_MOST_LINES: Final = 10_000
+_BCRYPT: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+_TOKEN: Final = re.compile(r"\$sha256\$([0-9a-f]{64})")
+_NAME: Final = re.compile(r"[^\s:\x00-\x1f\x7f]{1,255}")
+
+# How a line's hash begins → what it is. All of these can be guessed too fast, or can't be read any more.
+_UNSAFE: Final = {
+    "{SHA}": "unsalted SHA-1",
+    "{SSHA}": "SHA-1",
+    "$apr1$": "Apache's MD5",
+    "$1$": "MD5",
+    "$5$": "SHA-256-crypt",
+    "$6$": "SHA-512-crypt",
+    "{PLAIN}": "a password as it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What an auth file says. `passwords`: the bcrypt hashes of a name. `tokens`: the name of a token's SHA-256."""
+
+    passwords: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    tokens: Mapping[bytes, str] = field(default_factory=dict)
+    dummy: bytes = b""
+    """A hash that fits nothing, as slow as the slowest of the file: for names that are not there."""
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.passwords, *self.tokens.values()}
+
+    def name_of_token(self, token: str) -> str | None:
+        """Whose token it is. Quick; the digest is looked up, so time tells nothing about tokens."""
+        return self.tokens.get(_digest(token)) if len(token) >= MIN_TOKEN else None
+
+    def has_password(self, name: str, password: str) -> bool:
+        """Whether it is one of the passwords of `name`. Slow on purpose, and as slow for a name that is not there."""
+        given = password.encode("utf-8", "surrogateescape")
+        fits = len(given) <= _LONGEST_PASSWORD and b"\0" not in given
+        given = given if fits else b""
+        found = [bcrypt.checkpw(given, one) for one in self.passwords.get(name, (self.dummy,))]
+        return fits and any(found)
+
+
+def read(text: str, source: str) -> Credentials:
+    """The credentials of an auth file's text. Raises SetupError that names the line, never what is in it."""
+    passwords: dict[str, tuple[bytes, ...]] = {}
+    tokens: dict[bytes, str] = {}
+    cost = min(_COSTS)
+    for number, name, hashed in _lines(text, source):
+        where = f"{source} line {number}"
+        token = _TOKEN.fullmatch(hashed)
+        if token is not None:
+            digest = bytes.fromhex(token[1])
+            if tokens.setdefault(digest, name) != name:
+                raise SetupError("USAGE", details=f"{where}: another name has the same token")
+            continue
+        found = _BCRYPT.fullmatch(hashed)
+        if found is None:
+            raise SetupError("USAGE", details=f"{where}: {_complaint(hashed)}")
+        if int(found[1]) not in _COSTS:
+            raise SetupError("USAGE", details=f"{where}: bcrypt's cost must be {_COSTS[0]} to {_COSTS[-1]}")
+        cost = max(cost, int(found[1]))
+        passwords[name] = (*passwords.get(name, ()), hashed.encode())
+    if not passwords and not tokens:
+        raise SetupError("USAGE", details=f"{source}: nobody is in it")
+    return Credentials(passwords, tokens, hash_of(secrets.token_hex(16), cost).encode())
+
+
+def _lines(text: str, source: str) -> Iterator[tuple[int, str, str]]:
+    lines = text.splitlines()
+    if len(lines) > _MOST_LINES:
+        raise SetupError("USAGE", details=f"{source}: more than {_MOST_LINES} lines")
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, colon, hashed = line.partition(":")
+        if not colon:
+            raise SetupError("USAGE", details=f"{source} line {number}: not NAME:HASH")
+        if not _NAME.fullmatch(name) or name == ANONYMOUS:
+            raise SetupError("USAGE", details=f"{source} line {number}: this name can't be used")
+        yield number, name, hashed
+
+
+def _complaint(hashed: str) -> str:
+    """Why a hash is not taken, without showing it: it may be a password that somebody wrote down as it is."""
+    for start, what in _UNSAFE.items():
+        if hashed.startswith(start):
+            return f"{what} is not safe here; make the line anew with htpasswd -B or python -m service hash-password"
+    return "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
+
+
+def hash_of(password: str, cost: int = COST) -> str:
+    """The bcrypt hash of a password. Raises ValueError for one that bcrypt would not take whole."""
+    given = password.encode()
+    if not given or len(given) > _LONGEST_PASSWORD or b"\0" in given:
+        raise ValueError(f"a password has 1 to {_LONGEST_PASSWORD} bytes and no NUL")
+    return bcrypt.hashpw(given, bcrypt.gensalt(cost)).decode()
+
+
+def new_token() -> tuple[str, str]:
+    """A token, and its hash for the auth file."""
+    token = secrets.token_urlsafe(32)
+    return token, f"$sha256${_digest(token).hex()}"
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

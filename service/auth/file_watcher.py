@@ -1,0 +1,152 @@
+"""The auth file, the ACL file and those of TLS as they are now: looked at every second.
+
+A file that can't be used any more changes nothing: what was in force stays, and an error is logged once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from schemas.model.errors import SetupError
+from service.auth import acl, credentials
+from service.auth.acl import ALL, Access, Acl
+from service.auth.credentials import Credentials
+
+_LOG = logging.getLogger("service.auth")
+_EVERY: Final = 1.0
+_SETTLED: Final = 2.0
+_LARGEST: Final = 4 * 1024 * 1024
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is in force. `acl` None: whoever is known may do everything."""
+
+    credentials: Credentials = field(default_factory=Credentials)
+    acl: Acl | None = None
+
+    def access(self, name: str) -> Access:
+        return ALL if self.acl is None else self.acl.access(name)
+
+
+@dataclass(slots=True)
+class Watched:
+    """A file, and what it looked like when it was read last."""
+
+    path: str
+    use: Callable[[str], None]
+    stamp: Stamp | None
+    digest: bytes
+    problem: str | None = None
+
+    def changed(self) -> bool:
+        """Whether it may hold something new: another stamp, or one so young that a write may have followed it."""
+        stamp = stamp_of(self.path)
+        if stamp == self.stamp:
+            return stamp is not None and abs(time.time_ns() - stamp[0]) < _SETTLED * 1e9
+        self.stamp = stamp
+        return True
+
+
+class Files:
+    """Keeps `rules` up to date; `problem` says what is wrong with the files as they are now, or is None."""
+
+    def __init__(self, auth_file: str = "", acl_file: str = "") -> None:
+        """Raises SetupError for a file that can't be used."""
+        self.rules = Rules()
+        self._watched: list[Watched] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        if auth_file:
+            self.watch(auth_file, lambda text: self._set(credentials=credentials.read(text, auth_file)))
+        if acl_file:
+            self.watch(acl_file, lambda text: self._set(acl=acl.read(text, acl_file)))
+
+    def _set(self, **parts: Credentials | Acl) -> None:
+        self.rules = replace(self.rules, **parts)  # type: ignore[arg-type]
+
+    def watch(self, path: str, use: Callable[[str], None]) -> None:
+        """Call `use` with the text of a file now, and whenever it changes. Raises what `use` raises, now."""
+        stamp, text = stamp_of(path), read_text(path)
+        use(text)
+        self._watched.append(Watched(path, use, stamp, digest_of(text)))
+
+    @property
+    def problem(self) -> str | None:
+        return "; ".join(watched.problem for watched in self._watched if watched.problem) or None
+
+    def look(self) -> None:
+        """Take over what has changed."""
+        for watched in self._watched:
+            if watched.changed() or watched.problem is not None:
+                self._read(watched)
+
+    def _read(self, watched: Watched) -> None:
+        try:
+            text = read_text(watched.path)
+            digest = digest_of(text)
+            if digest == watched.digest:  # nothing new, or as it was before somebody broke it
+                watched.problem = None
+                return
+            watched.use(text)
+            watched.digest, problem = digest, None
+            _LOG.info("%s: read anew", watched.path)
+        except SetupError as error:
+            problem = error.detail
+            if problem != watched.problem:
+                _LOG.error("%s. What was in force before stays in force", problem)
+        watched.problem = problem
+
+    def start(self) -> None:
+        """Look every second from now on, in a thread."""
+        if self._watched and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="access files", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_EVERY):
+            try:
+                self.look()
+            except Exception:
+                _LOG.exception("looking at the files for access failed")
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_SETTLED)
+
+
+def stamp_of(path: str) -> Stamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def read_text(path: str) -> str:
+    """A small UTF-8 file. Raises SetupError."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise SetupError("USAGE", details=f"{path}: larger than {_LARGEST} bytes")
+        return content.decode()
+    except UnicodeDecodeError:
+        raise SetupError("USAGE", details=f"{path}: not UTF-8") from None
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from None

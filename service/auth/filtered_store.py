@@ -1,0 +1,352 @@
+"""A store as somebody may see it: subjects without a right to read are not there, and nobody else's are changed.
+
+The registry's rules run on it unchanged, so what is hidden is absent from every answer. A transaction that writes still
+sees what keeps the store whole: ids in use, and who refers to what is to be deleted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied
+from service.registry.model import (
+    Content,
+    Counts,
+    Lineage,
+    Stored,
+    VersionRow,
+    Warned,
+    context_of,
+    prefix_of,
+    qualified,
+)
+from service.registry.names import BELOW_ALL, SERVER, normalized
+from service.registry.ports import Reader, Store, Writer
+from service.registry.read_set import Listener, Part
+
+T = TypeVar("T")
+
+_OF_ALL = (SERVER, BELOW_ALL)
+_ALIAS: Final = "alias"
+_NAMING: Final = (_ALIAS, "aliasForDeks")
+"""The settings of a config that name a subject."""
+
+
+class VisibleReader:
+    """Keeps the promises of `registry.ports.Reader` for the subjects that may be read."""
+
+    def __init__(self, tx: Reader, access: Access) -> None:
+        self._tx, self._access = tx, access
+
+    def _sees(self, subject: str) -> bool:
+        return self._access.may(READ, subject)
+
+    def _seen(self, found: list[Stored]) -> list[Stored]:
+        return [stored for stored in found if self._sees(stored.subject)]
+
+    def version(self, subject: str, version: int) -> Stored | None:
+        return self._tx.version(subject, version) if self._sees(subject) else None
+
+    def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
+        return self._tx.latest(subject, deleted=deleted) if self._sees(subject) else None
+
+    def by_content(
+        self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
+    ) -> Stored | None:
+        sees = self._sees(subject)
+        return self._tx.by_content(subject, content, deleted=deleted, schema_id=schema_id) if sees else None
+
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+        return self._tx.lookalikes(subject, deleted=deleted) if self._sees(subject) else []
+
+    def versions(self, subject: str) -> list[VersionRow]:
+        return self._tx.versions(subject) if self._sees(subject) else []
+
+    def live(self, subject: str) -> list[Stored]:
+        return self._tx.live(subject) if self._sees(subject) else []
+
+    def holders(self, context: str, schema_id: int) -> list[Stored]:
+        return self._seen(self._tx.holders(context, schema_id))
+
+    def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
+        return self._seen(self._tx.search(prefix, deleted=deleted))
+
+    def subjects(self) -> list[tuple[str, bool]]:
+        return [(subject, live) for subject, live in self._tx.subjects() if self._sees(subject)]
+
+    def schema(self, context: str, schema_id: int) -> Content | None:
+        return self._tx.schema(context, schema_id) if self.holders(context, schema_id) else None
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        number = self._tx.id_of(context, content)
+        return number if number is not None and self.holders(context, number) else None
+
+    def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
+        return [(context, number) for context, number in self._tx.ids_of(identity) if self.holders(context, number)]
+
+    def max_id(self, context: str) -> int:
+        """The highest id of all: ids are shared by all subjects of a context, seen or not."""
+        return self._tx.max_id(context)
+
+    def referrers(self, subject: str, version: int) -> list[VersionRow]:
+        found = self._tx.referrers(subject, version) if self._sees(subject) else []
+        return [row for row in found if self._sees(row.subject)]
+
+    def _counting(self, scopes: Sequence[str]) -> list[str]:
+        """Of a subject's scopes, nearest first, those that count: all if it is seen, else what is not hidden itself."""
+        if scopes and self._sees(scopes[0]):
+            return list(scopes)
+        return [scope for scope in scopes if scope in _OF_ALL or self._sees(scope)]
+
+    def _hiding(self, scope: str, config: dict[str, Any]) -> dict[str, Any]:
+        """The part of a config that names hidden subjects."""
+        named = {name: config[name] for name in _NAMING if config.get(name)}
+        return {n: to for n, to in named.items() if not self._sees(normalized(qualified(to, context_of(scope))))}
+
+    def _without_hidden(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Configs without the names of hidden subjects; one that says nothing else is not there."""
+        shown = {}
+        for scope, config in found.items():
+            hiding = self._hiding(scope, config)
+            left = {name: value for name, value in config.items() if name not in hiding}
+            if left or not hiding:
+                shown[scope] = left
+        return shown
+
+    def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        counting = self._counting(scopes)
+        return self._without_hidden(self._tx.configs(counting)) if counting else {}
+
+    def all_configs(self) -> dict[str, dict[str, Any]]:
+        found = self._tx.all_configs().items()
+        return self._without_hidden({scope: one for scope, one in found if scope in _OF_ALL or self._sees(scope)})
+
+    def modes(self, scopes: Sequence[str]) -> dict[str, str]:
+        counting = self._counting(scopes)
+        return self._tx.modes(counting) if counting else {}
+
+    def all_modes(self) -> dict[str, str]:
+        found = self._tx.all_modes().items()
+        return {scope: mode for scope, mode in found if scope in _OF_ALL or self._sees(scope)}
+
+    def marks(self) -> dict[str, int]:
+        raise denied(READ, None)
+
+    def fact(self, name: str) -> str | None:
+        raise denied(READ, None)
+
+    def lineage(self) -> list[Lineage]:
+        """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
+        return self._tx.lineage()
+
+    def contexts(self) -> list[str]:
+        """Those with a subject that is seen, and those that are named by a rule."""
+        found = self._tx.contexts()
+        if all(self._sees(prefix_of(context)) for context in found):
+            return found
+        with_subjects = {context_of(subject) for subject, _ in self.subjects()}
+        return [context for context in found if context in with_subjects or self._sees(prefix_of(context))]
+
+    def counts(self) -> Counts:
+        found = self.search("", deleted=True)
+        live: dict[str, int] = {}
+        deleted: dict[str, int] = {}
+        for stored in found:
+            state = deleted if stored.deleted else live
+            state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
+        schemas = {(context_of(stored.subject), stored.id) for stored in found}
+        return Counts(len(schemas), len({one.subject for one in found if not one.deleted}), live, deleted)
+
+    def warnings(self, subject: str | None = None) -> list[Warned]:
+        return [warned for warned in self._tx.warnings(subject) if self._sees(warned.subject)]
+
+
+class VisibleWriter(VisibleReader):
+    """Keeps the promises of `registry.ports.Writer`; raises FORBIDDEN for a change that is not allowed.
+
+    Who may write a subject may also replace versions of it in the same transaction, and who may delete it may remove
+    the config and mode that go with it. An alias of a hidden subject takes no schema: under its own name nobody who
+    sees the alias would find it.
+    """
+
+    def __init__(self, tx: Writer, access: Access) -> None:
+        super().__init__(tx, access)
+        self._writer = tx
+        self._changed: set[str] = set()
+
+    def _check(self, operation: str, scope: str) -> None:
+        if scope in _OF_ALL:
+            raise denied(operation, None)
+        self._access.check(operation, scope)
+
+    def _stored(self, scope: str) -> dict[str, Any]:
+        """The config of exactly this scope, whole."""
+        return self._writer.configs([scope]).get(scope, {})
+
+    # ---- what keeps the store whole is seen
+
+    def subjects(self) -> list[tuple[str, bool]]:
+        return self._writer.subjects()
+
+    def schema(self, context: str, schema_id: int) -> Content | None:
+        return self._writer.schema(context, schema_id)
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        return self._writer.id_of(context, content)
+
+    def referrers(self, subject: str, version: int) -> list[VersionRow]:
+        return self._writer.referrers(subject, version)
+
+    # ---- changes
+
+    def new_id(self, context: str) -> int:
+        return self._writer.new_id(context)
+
+    def use_id(self, context: str, number: int) -> None:
+        self._writer.use_id(context, number)
+
+    def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        self._writer.put_schema(context, schema_id, content)
+
+    def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
+        self._check(WRITE, subject)
+        if _ALIAS in self._hiding(subject, self._stored(subject)):
+            raise denied(WRITE, subject)
+        self._changed.add(subject)
+        self._writer.put_version(context, subject, version, schema_id, content, ts)
+
+    def soft_delete(self, subject: str, versions: Iterable[int]) -> None:
+        self._check(DELETE, subject)
+        self._writer.soft_delete(subject, versions)
+
+    def remove(self, subject: str, versions: Iterable[int]) -> None:
+        if subject not in self._changed:
+            self._check(DELETE, subject)
+            self._changed.add(subject)
+        self._writer.remove(subject, versions)
+
+    def put_config(self, scope: str, config: dict[str, Any]) -> None:
+        """What it does not show it keeps, unless the new config says something else in its place."""
+        self._check(CONFIG, scope)
+        self._writer.put_config(scope, {**self._hiding(scope, self._stored(scope)), **config})
+
+    def drop_config(self, scope: str) -> None:
+        if scope not in self._changed:
+            self._check(CONFIG, scope)
+        self._writer.drop_config(scope)
+
+    def put_mode(self, scope: str, mode: str | None) -> None:
+        if mode is not None or scope not in self._changed:
+            self._check(CONFIG, scope)
+        self._writer.put_mode(scope, mode)
+
+    def put_context(self, context: str) -> None:
+        raise denied(WRITE, None)
+
+    def put_fact(self, name: str, value: str) -> None:
+        raise denied(WRITE, None)
+
+    def drop_context(self, context: str) -> None:
+        self._check(DELETE, prefix_of(context) or SERVER)
+        self._writer.drop_context(context)
+
+    def put_lineage(self, one: Lineage) -> None:
+        self._writer.put_lineage(one)
+
+    def put_warning(self, warned: Warned) -> None:
+        self._writer.put_warning(warned)
+
+
+class Listeners:
+    """One listener of the store for many that come and go; each is told what the store tells.
+
+    One that comes while a change is under way has not heard of its beginning, so it forgets everything at its end.
+    """
+
+    def __init__(self) -> None:
+        self._all: tuple[Listener, ...] = ()
+        self._late: set[int] = set()
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def add(self, listener: Listener) -> None:
+        with self._lock:
+            self._all = (*self._all, listener)
+            if self._open:
+                self._late.add(id(listener))
+
+    def drop_all(self) -> None:
+        with self._lock:
+            self._all = ()
+
+    def changing(self, parts: Collection[Part]) -> None:
+        with self._lock:
+            self._open += 1
+            told = [listener for listener in self._all if id(listener) not in self._late]
+        for listener in told:
+            listener.changing(parts)
+
+    def changed(self, parts: Collection[Part]) -> None:
+        with self._lock:
+            told, late = self._all, frozenset(self._late)
+        for listener in told:
+            if id(listener) in late:
+                listener.forget()
+            else:
+                listener.changed(parts)
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                self._late.clear()
+
+    def forget(self) -> None:
+        for listener in self._all:
+            listener.forget()
+
+
+class VisibleStore:
+    """Keeps the promises of `registry.ports.Store` for somebody's access."""
+
+    def __init__(self, store: Store, access: Access, listeners: Listeners) -> None:
+        """`listeners` listens to the store already."""
+        self._store, self._access, self._listeners = store, access, listeners
+
+    @contextmanager
+    def read(self) -> Iterator[VisibleReader]:
+        with self._store.read() as tx:
+            yield VisibleReader(tx, self._access)
+
+    @contextmanager
+    def write(self) -> Iterator[VisibleWriter]:
+        with self._store.write() as tx:
+            yield VisibleWriter(tx, self._access)
+
+    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+        def seen(work: Callable[[Writer], T]) -> Callable[[Writer], T]:
+            return lambda tx: work(VisibleWriter(tx, self._access))
+
+        return self._store.write_each([seen(work) for work in works], wait_seconds)
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.add(listener)
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def wait_seconds(self) -> float:
+        return self._store.wait_seconds
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        return self._store.refresh(max_age)
+
+    def check(self) -> None:
+        self._store.check()
+
+    def close(self) -> None:
+        """The store is not ours to close."""

@@ -1,0 +1,62 @@
+"""What a changefeed's settings lose or break: the rules of `rules`, asked one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.changefeed.doctor_input import Patient
+from service.changefeed.doctor_rules import RULES
+from service.changefeed.settings import Severity
+
+ORDER: Final = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found."""
+
+    id: str
+    severity: Severity
+    text: str
+    fix: str
+    source: str
+
+    def form(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "severity": self.severity, "text": self.text, "fix": self.fix, "source": self.source,
+        }  # fmt: skip
+
+
+def examine(patient: Patient) -> list[Finding]:
+    """All findings, the gravest first."""
+    found = list(_of_settings(patient))
+    for rule in RULES:
+        answer = rule.when(patient)
+        if not answer:
+            continue
+        what = (
+            ""
+            if answer is True
+            else ", ".join(answer[:5]) + (f" and {len(answer) - 5} more" if len(answer) > 5 else "")
+        )
+        found.append(
+            Finding(
+                rule.id, rule.severity, rule.text.replace("{what}", what), rule.fix.replace("{what}", what), rule.source
+            )
+        )
+    return sorted(found, key=lambda f: ORDER.index(f.severity))
+
+
+def _of_settings(patient: Patient) -> Iterator[Finding]:
+    for problem in patient.feed.problems:
+        kind = "settings-refused" if problem.severity == "error" else "settings-odd"
+        fix = "Correct it; `cdc cli changefeed create` refuses it" if problem.severity == "error" else "Correct it"
+        source = "ticdc pkg/config, pkg/sink/codec/common/config.go"
+        yield Finding(kind, problem.severity, problem.text, fix, source)
+
+
+def exit_code(findings: list[Finding], threshold: Severity = "warning") -> int:
+    """1 for any finding as grave as the threshold, else 0."""
+    return int(any(ORDER.index(f.severity) <= ORDER.index(threshold) for f in findings))

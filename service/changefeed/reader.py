@@ -1,0 +1,309 @@
+"""Reading a changefeed's settings: its sink URI, and its configuration file (TOML, or the JSON of `cdc cli`).
+
+A setting of the URI wins over the file's (upstream ticdc `codec/common/config.go` mergeConfig), but for `false` and 0,
+which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from schemas.model.errors import SetupError
+from service.changefeed import topics
+from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, PROTOCOLS, Key
+from service.changefeed.settings import Changefeed, ColumnSelector, Problem, Severity, texts
+from service.changefeed.table_filter import PatternError, TableFilter
+from service.changefeed.topics import PARTITION_RULES, Dispatcher
+from service.logs import masked_url
+
+MAX_CONFIG = 1 << 20
+MAX_URI = 65_536
+KAFKA = ("kafka", "kafka+ssl")
+_TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+# Taken from the URI by other parts of TiCDC.
+_OTHER_URI = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
+
+
+def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "") -> Changefeed:
+    """The settings, with everything odd about them in `problems`.
+
+    config: the text of the file. SetupError USAGE where one of the two can't be read at all.
+    """
+    reader = _Reader(_document(config))
+    sink_uri = sink_uri or reader.uri_of_document()
+    if not sink_uri and not reader.document:
+        return Changefeed(keyspace=keyspace or "default", time_zone=time_zone)
+    reader.take_file()
+    uri = reader.take_uri(sink_uri) if sink_uri else None
+    return reader.finished(uri, keyspace, time_zone)
+
+
+def read_files(sink_uri: str | None, config: str | None, **more: str) -> Changefeed:
+    """As `read`, with the name of the file. SetupError USAGE when it can't be read."""
+    text = ""
+    if config:
+        try:
+            with open(config, "rb") as file:
+                text = file.read(MAX_CONFIG + 1).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise SetupError("USAGE", details=f"--config {config}: {reason}") from None
+    return read(sink_uri or "", text, **more)
+
+
+def _document(text: str) -> dict[str, Any]:
+    """The file as nested tables, keys with dashes."""
+    if len(text) > MAX_CONFIG:
+        raise SetupError("USAGE", details=f"the changefeed's configuration has more than {MAX_CONFIG} characters")
+    if not text.strip():
+        return {}
+    try:
+        found = _dashed(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        details = f"the changefeed's configuration is neither TOML nor JSON: {error}"
+        raise SetupError("USAGE", details=details) from None
+    return dict(found)
+
+
+def _dashed(value: Any) -> Any:
+    """API documents write `_` where the file has `-`; null means not set."""
+    if isinstance(value, dict):
+        return {str(k).replace("_", "-"): _dashed(v) for k, v in value.items() if v is not None}
+    return [_dashed(v) for v in value if v is not None] if isinstance(value, list) else value
+
+
+class _Reader:
+    def __init__(self, document: dict[str, Any]) -> None:
+        whole = document if isinstance(document.get("config"), dict) else {}
+        self.whole: Mapping[str, Any] = whole  # what `cdc cli changefeed query` and the API answer
+        self.document: dict[str, Any] = whole["config"] if whole else document
+        self.values: dict[str, Any] = {}
+        self.given: dict[str, str] = {}
+        self.lists: dict[str, list[Mapping[str, Any]]] = {}
+        self.problems: list[Problem] = []
+
+    def say(self, severity: Severity, text: str) -> None:
+        self.problems.append(Problem(severity, text))
+
+    def uri_of_document(self) -> str:
+        found = self.whole.get("sink-uri", "")
+        return found if isinstance(found, str) else ""
+
+    # ---- the file
+    def take_file(self) -> None:
+        for path, value in _leaves(self.document):
+            self._setting(path, value)
+
+    def _setting(self, path: str, value: Any) -> None:
+        if path in LISTS:
+            self.lists[path] = self._members(path, value)
+            return
+        # `[sink]` takes these two as well; the top level is where the documentation has them.
+        path = {"sink.force-replicate": "force-replicate", "sink.case-sensitive": "case-sensitive"}.get(path, path)
+        path = path.removeprefix("sink.") if path.startswith("sink.integrity.") else path
+        key = BY_PATH.get(path)
+        if key is None:
+            if self.whole and "." not in path:
+                return  # the API's answers hold more than settings
+            hint = next((k.path for k in KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
+            where = f"; it belongs to {hint}" if hint else ""
+            self.say("error", f"the file has {path}, which TiCDC does not know and refuses{where}")
+            return
+        read = self._checked(key, value, "the file")
+        if read is not None:
+            self.values[path], self.given[path] = read, "config"
+
+    def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
+        members = value if isinstance(value, list) else [value]
+        found: list[Mapping[str, Any]] = [m for m in members if isinstance(m, dict)]
+        if len(found) < len(members):
+            self.say("error", f"the file has {path} that is no list of tables; write [[{path}]]")
+        for member in found:
+            for name in sorted(member.keys() - LISTS[path]):
+                self.say("error", f"[[{path}]] has {name}, which TiCDC does not know and refuses")
+        return found
+
+    def _checked(self, key: Key, value: Any, where: str) -> Any:
+        """The value in the form of its key, None where it has another."""
+        if key.form == "text" and isinstance(value, str):
+            low = value.lower() if key.path == "sink.kafka-config.compression" else value
+            if key.choices and low and low not in key.choices:
+                self.say(
+                    "error", f"{where} has {key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
+                )
+                return None
+            return low or None
+        if key.form == "flag" and isinstance(value, bool):
+            return value
+        if key.form == "number" and isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if key.form == "texts" and isinstance(value, list):
+            return tuple(str(v) for v in value)
+        if not (key.form == "text" and isinstance(value, (int, float))):
+            self.say("error", f"{where} has {key.name} of another form: a {key.form} is needed")
+            return None
+        return str(value)
+
+    # ---- the URI
+    def take_uri(self, text: str) -> SplitResult:
+        if len(text) > MAX_URI:
+            raise SetupError("USAGE", details=f"the sink URI has more than {MAX_URI} characters")
+        try:
+            uri = urlsplit(text.strip())
+            uri.port if "," not in uri.netloc else None  # noqa: B018 (reading it checks it)
+            pairs = parse_qsl(uri.query, keep_blank_values=True, max_num_fields=1000)
+        except ValueError as error:
+            raise SetupError("USAGE", details=f"the sink URI can't be read: {error}") from None
+        if not uri.scheme or not uri.netloc:
+            raise SetupError("USAGE", details="the sink URI has no scheme or host: kafka://HOST:PORT/TOPIC?protocol=…")
+        seen: set[str] = set()
+        for name, value in pairs:
+            if name in seen:
+                self.say("warning", f"the sink URI has {name} twice: TiCDC takes the first")
+                continue
+            seen.add(name)
+            self._parameter(name, value)
+        return uri
+
+    def _parameter(self, name: str, text: str) -> None:
+        key = BY_URI.get(name)
+        if key is None:
+            if name not in _OTHER_URI:
+                other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
+                where = f"; it is a setting of the file: {other.path}" if other else ""
+                self.say("warning", f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}")
+            return
+        value = self._of_text(key, text)
+        if value is None:
+            return
+        before = self.values.get(key.path)
+        if before is not None and before != value:
+            if value in (False, 0) and not key.zero_wins:
+                self.say(
+                    "warning",
+                    f"the sink URI says {name}={text}, the file {_shown(key, before)}: TiCDC drops false and 0 of the "
+                    "URI while merging, so the file's value holds; change it in the file",
+                )
+                return
+            shown = f"{name}={_shown(key, text)}"
+            self.say("warning", f"the sink URI says {shown}, the file {_shown(key, before)}: the URI's value holds")
+        self.values[key.path], self.given[key.path] = value, "sink-uri"
+
+    def _of_text(self, key: Key, text: str) -> Any:
+        if key.form == "flag":
+            if text in _TRUE or text in _FALSE:
+                return text in _TRUE
+            if text:
+                self.say("error", f"the sink URI has {key.uri}={text[:40]!r}: true or false is needed")
+            return None
+        if key.form == "number":
+            try:
+                return int(text) if len(text) < 20 else self._checked(key, text, "the sink URI")
+            except ValueError:
+                self.say("error", f"the sink URI has {key.uri}={text[:40]!r}: a number is needed")
+                return None
+        return self._checked(key, text, "the sink URI")
+
+    # ---- all together
+    def finished(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> Changefeed:
+        named = self.values.get("sink.protocol", "")
+        protocol = PROTOCOLS.get(named.lower(), "")
+        if named and not protocol:
+            self.say("error", f"protocol {named[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
+        topic, scheme = "", ""
+        if uri is not None:
+            scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
+            self._check_address(scheme, topic, named)
+        sensitive = bool(self.values.get("case-sensitive", False))
+        return Changefeed(
+            scheme=scheme,
+            hosts=tuple(h for h in (uri.netloc.rpartition("@")[2].split(",") if uri else ()) if h),
+            topic=topic,
+            protocol=protocol,
+            values=self.values,
+            given=self.given,
+            dispatchers=tuple(self._dispatchers(protocol, sensitive)),
+            selectors=tuple(self._selectors(sensitive)),
+            event_filters=tuple(self.lists.get("filter.event-filters", ())),
+            tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
+            keyspace=keyspace or "default",
+            time_zone=time_zone,
+            problems=tuple(self.problems),
+        )
+
+    def _check_address(self, scheme: str, topic: str, named: str) -> None:
+        if scheme not in KAFKA:
+            self.say("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
+        elif not topic:
+            self.say("error", "the sink URI has no topic: kafka://HOST:PORT/TOPIC")
+        elif topics.expression_error(topic, avro=False) or "{" in topic:
+            self.say("error", f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have")
+        if scheme in KAFKA and not named:
+            self.say("error", "no protocol is given: TiCDC does not start such a changefeed; add protocol=…")
+
+    def _dispatchers(self, protocol: str, sensitive: bool) -> Iterator[Dispatcher]:
+        for member in self.lists.get("sink.dispatchers", ()):
+            matcher = texts(member.get("matcher"))
+            rule, topic = _text(member, "partition"), _text(member, "topic")
+            if rule and _text(member, "dispatcher"):
+                self.say("error", f"the dispatcher for {matcher} has both `dispatcher` and `partition`")
+            rule = (rule or _text(member, "dispatcher")).lower()
+            if rule not in PARTITION_RULES:
+                self.say(
+                    "warning", f"the dispatcher for {matcher}: partition {rule!r} is not known, TiCDC uses `table`"
+                )
+            wrong = topics.expression_error(topic, protocol in ("avro", "debezium-avro"))
+            if wrong:
+                self.say("error", f"the dispatcher for {matcher}: topic {topic[:80]!r}: {wrong}")
+            yield Dispatcher(
+                self._filter(matcher, sensitive, "sink.dispatchers"),
+                matcher,
+                topic,
+                rule,
+                _text(member, "index"),
+                texts(member.get("columns")),
+                _text(member, "target-schema"),
+                _text(member, "target-table"),
+            )
+
+    def _selectors(self, sensitive: bool) -> Iterator[ColumnSelector]:
+        for member in self.lists.get("sink.column-selectors", ()):
+            tables = self._filter(texts(member.get("matcher")), sensitive, "sink.column-selectors")
+            try:
+                yield ColumnSelector.of(tables, texts(member.get("columns")))
+            except PatternError as error:
+                self.say("error", f"sink.column-selectors: {error}")
+
+    def _filter(self, patterns: tuple[str, ...], sensitive: bool, where: str) -> TableFilter:
+        try:
+            return TableFilter(patterns, sensitive)
+        except PatternError as error:
+            self.say("error", f"{where}: {error}")
+            return TableFilter(())
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        path = prefix + name
+        if path in FREE or any(path.startswith(free + ".") for free in FREE):
+            continue
+        if isinstance(value, dict) and path not in LISTS:
+            yield from _leaves(value, path + ".")
+        else:
+            yield path, value
+
+
+def _text(member: Mapping[str, Any], name: str) -> str:
+    found = member.get(name, "")
+    return found if isinstance(found, str) else ""
+
+
+def _shown(key: Key, value: Any) -> str:
+    if key.secret:
+        return "***"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return masked_url(text)[:80]

@@ -1,0 +1,168 @@
+"""Every setting of a changefeed that is known here: one row each.
+
+Sources: pingcap/ticdc `pkg/config/{replica_config,sink,large_message,integrity,filter}.go`,
+`pkg/sink/codec/common/config.go` (urlConfig, mergeConfig, Validate) and `pkg/sink/kafka/options.go` (urlConfig).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Form = Literal["text", "flag", "number", "texts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A setting. path: where it stands in the TOML file; uri: its name in the sink URI, "" where it has none.
+
+    default: TiCDC's. choices: the only values it takes, () for any. zero_wins: `false` or 0 in the URI replaces what
+    the file says; TiCDC's merge drops such a value for all other settings (mergo.WithOverride skips zero values).
+    secret: never shown.
+    """
+
+    path: str
+    form: Form = "text"
+    uri: str = ""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    zero_wins: bool = False
+    secret: bool = False
+
+    @property
+    def name(self) -> str:
+        """How messages call it: by the URI's name, else by its path."""
+        return self.uri or self.path
+
+
+_SINK, _KAFKA = "sink.", "sink.kafka-config."
+_CODEC, _LARGE = _KAFKA + "codec-config.", _KAFKA + "large-message-handle."
+_GLUE = _KAFKA + "glue-schema-registry-config."
+_MODES = {"decimal": ("precise", "string"), "bigint": ("long", "string")}
+
+KEYS: Final[tuple[Key, ...]] = (
+    # ---- what rows look like
+    Key(_SINK + "protocol", uri="protocol"),
+    Key(_SINK + "schema-registry", uri="schema-registry"),
+    Key(_CODEC + "enable-tidb-extension", "flag", "enable-tidb-extension", False),
+    Key(_CODEC + "max-batch-size", "number", "max-batch-size", 16),
+    Key(_CODEC + "avro-enable-watermark", "flag", "avro-enable-watermark", False),
+    Key(_CODEC + "avro-decimal-handling-mode", "text", "avro-decimal-handling-mode", "precise", _MODES["decimal"]),
+    Key(_CODEC + "avro-bigint-unsigned-handling-mode", "text", "avro-bigint-unsigned-handling-mode", "long",
+        _MODES["bigint"]),
+    Key(_CODEC + "avro-include-before-value", "flag", "avro-include-before-value", False),
+    Key(_CODEC + "encoding-format", "text", "encoding-format", "json", ("json", "avro")),
+    Key(_CODEC + "output-row-key", "flag", "output-row-key", False),
+    Key(_SINK + "only-output-updated-columns", "flag", "only-output-updated-columns", False),
+    Key(_SINK + "delete-only-output-handle-key-columns", "flag", default=False),
+    Key(_SINK + "content-compatible", "flag", "content-compatible", False),
+    Key(_SINK + "debezium-disable-schema", "flag", "debezium-disable-schema", False),
+    Key(_SINK + "debezium.output-old-value", "flag", default=True),
+    Key(_SINK + "debezium.include-start-ts", "flag", "debezium-include-start-ts", False, zero_wins=True),
+    Key(_SINK + "debezium.decimal-handling-mode", "text", "debezium-decimal-handling-mode", "double",
+        ("double", "string"), zero_wins=True),
+    Key(_SINK + "debezium.bigint-unsigned-handling-mode", "text", "debezium-bigint-unsigned-handling-mode", "long",
+        _MODES["bigint"], zero_wins=True),
+    Key(_SINK + "debezium.binary-handling-mode", "text", "debezium-binary-handling-mode", "base64",
+        ("bytes", "base64", "base64-url-safe", "hex"), zero_wins=True),
+    Key(_SINK + "open.output-old-value", "flag", default=True),
+    Key(_SINK + "simple.include-start-ts", "flag", "simple-include-start-ts", False, zero_wins=True),
+    Key(_LARGE + "large-message-handle-option", default="none", choices=("none", "claim-check", "handle-key-only")),
+    Key(_LARGE + "large-message-handle-compression", default="none", choices=("none", "snappy", "lz4")),
+    Key(_LARGE + "claim-check-storage-uri"),
+    Key(_LARGE + "claim-check-raw-value", "flag", default=False),
+    Key(_KAFKA + "output-raw-change-event", "flag", default=False),
+    Key("integrity.integrity-check-level", default="none", choices=("none", "correctness")),
+    Key("integrity.corruption-handle-level", default="warn", choices=("warn", "error")),
+    # ---- which rows there are
+    Key("force-replicate", "flag", default=False),
+    Key("case-sensitive", "flag", default=False),
+    Key("ignore-ineligible-table", "flag", default=False),
+    Key("bdr-mode", "flag", default=False),
+    Key("enable-active-active", "flag", default=False),
+    Key("filter.rules", "texts", default=("*.*",)),
+    Key("filter.ignore-txn-start-ts", "texts", default=()),
+    # ---- Kafka
+    Key(_KAFKA + "partition-num", "number", "partition-num"),
+    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1),
+    Key(_KAFKA + "kafka-version", "text", "kafka-version"),
+    Key(_KAFKA + "max-message-bytes", "number", "max-message-bytes", 10 * 1024 * 1024),
+    Key(_KAFKA + "max-batch-message-bytes", "number", "max-batch-message-bytes"),
+    Key(_KAFKA + "max-retry", "number", "max-retry"),
+    Key(_KAFKA + "compression", "text", "compression", "none", ("none", "gzip", "snappy", "lz4", "zstd")),
+    Key(_KAFKA + "kafka-client-id", "text", "kafka-client-id"),
+    Key(_KAFKA + "auto-create-topic", "flag", "auto-create-topic", True),
+    Key(_KAFKA + "dial-timeout", "text", "dial-timeout"),
+    Key(_KAFKA + "write-timeout", "text", "write-timeout"),
+    Key(_KAFKA + "read-timeout", "text", "read-timeout"),
+    Key(_KAFKA + "required-acks", "number", "required-acks", -1),
+    *(Key(_KAFKA + name, uri=name, secret=name.endswith("password")) for name in (
+        "sasl-user", "sasl-password", "sasl-mechanism", "sasl-gssapi-auth-type", "sasl-gssapi-keytab-path",
+        "sasl-gssapi-kerberos-config-path", "sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-password",
+        "sasl-gssapi-realm",
+    )),
+    Key(_KAFKA + "sasl-gssapi-disable-pafxfast", "flag", "sasl-gssapi-disable-pafxfast"),
+    *(Key(_KAFKA + "sasl-oauth-" + name, secret=name == "client-secret") for name in (
+        "client-id", "client-secret", "token-url", "grant-type", "audience",
+    )),
+    Key(_KAFKA + "sasl-oauth-scopes", "texts"),
+    Key(_KAFKA + "enable-tls", "flag", "enable-tls", False),
+    Key(_KAFKA + "ca", uri="ca"),
+    Key(_KAFKA + "cert", uri="cert"),
+    Key(_KAFKA + "key", uri="key", secret=True),
+    Key(_KAFKA + "insecure-skip-verify", "flag", "insecure-skip-verify", False),
+    *(Key(_GLUE + name, secret=name not in ("registry-name", "region")) for name in (
+        "registry-name", "region", "access-key", "secret-access-key", "token",
+    )),
+    # ---- read, and of no consequence to a row's schema
+    Key(_SINK + "transaction-atomicity", uri="transaction-atomicity"),
+    Key(_SINK + "encoder-concurrency", "number"),
+    Key(_SINK + "terminator"),
+    Key(_SINK + "date-separator"),
+    Key(_SINK + "enable-partition-separator", "flag"),
+    Key(_SINK + "file-index-digit", "number"),
+    Key(_SINK + "enable-kafka-sink-v2", "flag"),
+    Key(_SINK + "safe-mode", "flag", "safe-mode"),
+    Key(_SINK + "advance-timeout-in-sec", "number"),
+    Key(_SINK + "send-bootstrap-interval-in-sec", "number", default=120),
+    Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000),
+    Key(_SINK + "send-bootstrap-to-all-partition", "flag", default=True),
+    Key(_SINK + "send-all-bootstrap-at-start", "flag", default=False),
+    *(Key(name) for name in (
+        "performance-mode", "sync-point-interval", "sync-point-retention", "changefeed-error-stuck-duration",
+        "sql-mode", "active-active-progress-interval", "active-active-sync-stats-interval",
+    )),
+    *(Key(name, "flag") for name in ("check-gc-safe-point", "enable-sync-point", "enable-table-monitor")),
+    *(Key(name, "number") for name in ("memory-quota", "event-collector-batch-count", "event-collector-batch-bytes")),
+)  # fmt: skip
+
+# Parts of the file that are taken as they are: they say nothing about what a Kafka message holds.
+FREE: Final = (
+    "mounter", "consistent", "scheduler", "synced-status", "sink.csv", "sink.pulsar-config", "sink.mysql-config",
+    "sink.cloud-storage-config", "sink.iceberg-config", "sink.outbox",
+)  # fmt: skip
+
+# Lists of tables in the file → the keys that one of their members has.
+LISTS: Final[dict[str, frozenset[str]]] = {
+    "sink.dispatchers": frozenset(
+        ("matcher", "dispatcher", "partition", "index", "columns", "topic", "target-schema", "target-table")
+    ),
+    "sink.column-selectors": frozenset(("matcher", "columns")),
+    "filter.event-filters": frozenset(
+        ("matcher", "ignore-event", "ignore-sql", "ignore-insert-value-expr", "ignore-update-new-value-expr",
+         "ignore-update-old-value-expr", "ignore-delete-value-expr", "ignore-update-only-columns")
+    ),
+}  # fmt: skip
+
+BY_PATH: Final = {key.path: key for key in KEYS}
+BY_URI: Final = {key.uri: key for key in KEYS if key.uri}
+
+# The protocols by all the names that TiCDC reads them by → the name used here (that of
+# `schemas.formats.format_table.FORMATS` where there is one).
+PROTOCOLS: Final = {
+    "default": "open", "open-protocol": "open", "avro": "avro", "flat-avro": "avro", "debezium": "debezium",
+    "debezium-avro": "debezium-avro", "craft": "craft", "simple": "simple", "canal-json": "canal-json",
+    "canal": "canal", "maxwell": "maxwell", "csv": "csv", "outbox-json": "outbox-json",
+}  # fmt: skip
+WITH_REGISTRY: Final = ("avro", "debezium-avro")
+READ_HERE: Final = ("avro", "debezium", "debezium-avro", "open", "craft", "simple", "canal-json")

@@ -1,0 +1,152 @@
+"""A changefeed's settings, as TiCDC would take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from schemas.model.table import Table, TableId
+from service.changefeed.setting_keys import BY_PATH, BY_URI, WITH_REGISTRY
+from service.changefeed.table_filter import TableFilter
+from service.changefeed.topics import Dispatcher, subject_names, topic_name
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something about how the settings are written. error: TiCDC refuses them."""
+
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSelector:
+    """One member of `[[sink.column-selectors]]`: of these tables' columns, only those of the patterns are sent."""
+
+    tables: TableFilter
+    columns: TableFilter
+
+    @classmethod
+    def of(cls, tables: TableFilter, columns: tuple[str, ...]) -> ColumnSelector:
+        """Raises PatternError."""
+        return cls(tables, TableFilter(tuple(_as_table(p) for p in columns)))
+
+    def keeps(self, column: str) -> bool:
+        """The last pattern that fits decides."""
+        return self.columns.matches("c", column)
+
+
+def _as_table(pattern: str) -> str:
+    return "!c." + pattern[1:] if pattern.startswith("!") else "c." + pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Changefeed:
+    """A changefeed's settings.
+
+    values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
+    `setting_keys.PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or "config".
+    keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
+    and Open write TIMESTAMP; "" where not said.
+    """
+
+    scheme: str = ""
+    hosts: tuple[str, ...] = ()
+    topic: str = ""
+    protocol: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    dispatchers: tuple[Dispatcher, ...] = ()
+    selectors: tuple[ColumnSelector, ...] = ()
+    event_filters: tuple[Mapping[str, Any], ...] = ()
+    tables: TableFilter = field(default_factory=lambda: TableFilter(("*.*",)))
+    keyspace: str = "default"
+    time_zone: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    def get(self, name: str) -> Any:
+        """A setting by its URI name or its path: what is set, else TiCDC's default."""
+        key = BY_URI.get(name) or BY_PATH[name]
+        return self.values.get(key.path, key.default)
+
+    def is_given(self, name: str) -> bool:
+        key = BY_URI.get(name) or BY_PATH[name]
+        return key.path in self.given
+
+    @property
+    def uses_registry(self) -> bool:
+        return self.protocol in WITH_REGISTRY
+
+    @property
+    def extension(self) -> bool:
+        return bool(self.get("enable-tidb-extension"))
+
+    @property
+    def glue(self) -> bool:
+        return any(path.startswith("sink.kafka-config.glue-schema-registry-config.") for path in self.given)
+
+    @property
+    def checksums(self) -> bool:
+        return bool(self.get("integrity.integrity-check-level") == "correctness")
+
+    def replicates(self, table: TableId) -> bool:
+        """Whether the changefeed's filter lets the table through."""
+        return self.tables.matches(table.db, table.table)
+
+    def dispatcher(self, table: TableId) -> Dispatcher | None:
+        """The first rule for the table; None means the topic of the sink URI and the partition rule `default`."""
+        return next((d for d in self.dispatchers if d.tables.matches(table.db, table.table)), None)
+
+    def topic_of(self, table: TableId) -> str:
+        """The table's topic; "" where the settings don't tell."""
+        rule = self.dispatcher(table)
+        return topic_name(rule.topic, table.db, table.table) if rule and rule.topic else self.topic
+
+    def subjects_of(self, table: TableId) -> tuple[str, str] | None:
+        """Key and value subject of the table; None without a registry, or where the topic is not told."""
+        topic = self.topic_of(table)
+        return subject_names(self.protocol, topic) if topic and self.uses_registry else None
+
+    def sent(self, table: Table) -> Table:
+        """The table with the columns that rows carry: column selectors leave some out."""
+        selector = next((s for s in self.selectors if s.tables.matches(table.id.db, table.id.table)), None)
+        if selector is None:
+            return table
+        columns = tuple(c for c in table.columns if selector.keeps(c.name))
+        return Table(table.id, columns, table.indexes, table.charset, table.collate, table.comment)
+
+    def options(self) -> Options:
+        """The options by which schemas.formats writes this changefeed's schemas."""
+        return Options(
+            enable_tidb_extension=self.extension,
+            avro_decimal_handling_mode=str(self.get("avro-decimal-handling-mode")),
+            avro_bigint_unsigned_handling_mode=str(self.get("avro-bigint-unsigned-handling-mode")),
+            avro_include_before_value=bool(self.get("avro-include-before-value")) and self.protocol == "avro",
+            avro_enable_watermark=bool(self.get("avro-enable-watermark")),
+            debezium_disable_schema=bool(self.get("debezium-disable-schema")),
+            debezium_include_start_ts=bool(self.get("debezium-include-start-ts")),
+            enable_row_checksum=self.checksums and self.protocol == "avro",
+            keyspace=self.keyspace,
+        )
+
+    def errors(self) -> list[str]:
+        return [p.text for p in self.problems if p.severity == "error"]
+
+    def checked(self) -> Changefeed:
+        """Itself, if TiCDC would take it. SetupError USAGE with everything that it would refuse."""
+        errors = self.errors()
+        if errors:
+            raise SetupError("USAGE", details="the changefeed's settings: " + "; ".join(errors))
+        return self
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, or one text; anything else is none."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, Sequence) else ()

@@ -1,0 +1,70 @@
+"""Which topic, partition rule and subjects a table's rows have.
+
+Sources: pingcap/ticdc `downstreamadapter/sink/eventrouter/` (event_router.go, topic/expression.go,
+partition/generator.go); ticdc-wire.md §1.2, §2.2.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.model.names import avro_subject
+from service.changefeed.table_filter import TableFilter
+
+MAX_TOPIC: Final = 249
+_PLACEHOLDER = re.compile(r"\{(schema|table|column:[^}]*)\}")
+_PLAIN = re.compile(r"[A-Za-z0-9._\-]+")
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9._\-]")
+PARTITION_RULES: Final = ("", "default", "table", "ts", "index-value", "rowid", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """One member of `[[sink.dispatchers]]`; topic "" is the topic of the sink URI."""
+
+    tables: TableFilter
+    matcher: tuple[str, ...]
+    topic: str = ""
+    partition: str = ""
+    index: str = ""
+    columns: tuple[str, ...] = ()
+    target_schema: str = ""
+    target_table: str = ""
+
+    @property
+    def routes(self) -> bool:
+        """Whether the table has another name downstream."""
+        return bool(self.target_schema or self.target_table)
+
+
+def expression_error(rule: str, avro: bool) -> str:
+    """Why TiCDC refuses a topic rule; "" when it takes it. A rule with placeholders has, for Avro, both names."""
+    if rule == "" or _PLAIN.fullmatch(rule):
+        return ""  # the name of one topic
+    rest = _PLACEHOLDER.sub("", rule)
+    if "{" in rest or "}" in rest:
+        return "it may hold {schema}, {table} and {column:name} only"
+    if _FORBIDDEN.search(rest):
+        return "letters, digits, '.', '_' and '-' are what a topic's name may have"
+    if not avro:
+        return ""
+    names = set(_PLACEHOLDER.findall(rule))
+    if any(name.startswith("column:") for name in names):
+        return "with Avro it may not hold {column:name}"
+    return "" if {"schema", "table"} <= names else "with Avro it must hold {schema} and {table}"
+
+
+def topic_name(rule: str, db: str, table: str) -> str:
+    """A rule with its names filled in: a character that a topic can't have becomes `_`, 249 bytes are kept."""
+    values = {"schema": _FORBIDDEN.sub("_", db), "table": _FORBIDDEN.sub("_", table)}
+    name = _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), rule)[:MAX_TOPIC]
+    return {".": "_", "..": "__"}.get(name, name)
+
+
+def subject_names(protocol: str, topic: str) -> tuple[str, str]:
+    """Key and value subject of a topic."""
+    if protocol == "avro":
+        return avro_subject(topic, "key"), avro_subject(topic, "value")
+    return f"{topic}-key", f"{topic}-value"

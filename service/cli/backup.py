@@ -1,0 +1,72 @@
+"""`backup` and `restore`: a whole store as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.model.errors import BridgeError
+from service import logs
+from service.cli.output import give_up, say
+from service.registry.deadline import patiently
+from service.settings import Settings
+from service.store import SqlStore, dialect_of, shown_url
+from service.store.backup import backup as write_backup
+from service.store.backup import restore as read_backup
+
+StoreUrl = Annotated[
+    str,
+    typer.Option(help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.", envvar="BRIDGE_STORE", show_envvar=True),
+]
+
+
+def backup(
+    store: StoreUrl,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Written beside and renamed when it is whole.")],
+) -> None:
+    """Write all that a store holds to one file, while it is in use.
+
+    The file fits every kind of store: what was in SQLite can be restored into PostgreSQL, and the other way round.
+
+    Try it:  python -m service backup --store sqlite:///registry.db --out registry.backup
+    """
+    settings = prepared()
+    try:
+        dialect = dialect_of(store, settings.store_wait_seconds, 1)
+        contents = patiently(lambda: write_backup(dialect, out), settings.store_wait_seconds)
+        dialect.engine.dispose()
+    except BridgeError as error:
+        give_up(error.detail)
+    say(f"backup: {contents.shown()} from {shown_url(store)} in {out} (sha256 of the rows {contents.sha256})")
+
+
+def restore(
+    store: StoreUrl,
+    source: Annotated[Path, typer.Option("--in", metavar="FILE", help="What backup wrote.")],
+) -> None:
+    """Fill an empty store from a backup: all of it or, when anything is wrong, nothing.
+
+    The file is checked before, and what the store gives back is compared after. A store that holds the same already is
+    left as it is; one that holds anything else is refused (exit code 2).
+
+    Try it:  python -m service restore --store postgresql://registry@db/registry --in registry.backup
+    """
+    settings = prepared()
+    try:
+        dialect = dialect_of(store, settings.store_wait_seconds, 1)
+        target = SqlStore(dialect, settings.store_wait_seconds)
+        contents, same = patiently(lambda: read_backup(target, dialect, source), settings.store_wait_seconds)
+        target.close()
+    except BridgeError as error:
+        give_up(error.detail)
+    what = f"{contents.shown()} from {source}"
+    say(f"restore: {shown_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
+
+
+def prepared() -> Settings:
+    """The settings, with logs going to stderr."""
+    settings = Settings()
+    logs.configure(settings.log_format, settings.log_level)
+    return settings

@@ -1,0 +1,213 @@
+"""`check-ddl`: what would a DDL statement do to the changefeed? For people, and for CI."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from schemas.inputs import definition_files
+from schemas.model import values
+from schemas.model.errors import BridgeError, SetupError
+from service.changefeed.reader import MAX_CONFIG, read_files
+from service.cli.output import give_up
+from service.ddl_check import render
+from service.ddl_check.report import EXIT
+from service.ddl_check.request import Asked, answered, ask, catalog_of
+from service.history.times import tso_of
+from service.migration.http_client import Remote
+from service.registry.registry import Registry
+from service.registry_view import RegistrySubjects, file_subjects
+from service.schema_types.base import LEVELS
+from service.store import open_store
+from service.store.history_reader import HistoryStore
+
+Format = Literal["text", "json", "github"]
+_MAX_SQL = 16 << 20
+
+Sql = Annotated[str | None, typer.Argument(metavar="SQL", help="One or more statements; - is standard input.")]
+File = Annotated[str | None, typer.Option("--file", help="A file of statements, instead of SQL.")]
+Db = Annotated[str, typer.Option(help="The database that names without one are in.")]
+Service = Annotated[str | None, typer.Option(help="URL of a running service: its registry and its history.")]
+Store = Annotated[str | None, typer.Option(help="Store of a service that need not run: sqlite:///PATH.")]
+Ddl = Annotated[str | None, typer.Option(help="Table definitions: JSON lines of DDL, or a golden's meta.json.")]
+Schemas = Annotated[str | None, typer.Option(help="With --ddl: registered schemas, JSON lines or a meta.json.")]
+Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of all subjects.")]
+At = Annotated[str | None, typer.Option(help="Check against the tables of then: a commit_ts or an RFC 3339 time.")]
+SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
+Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
+Changefeed = Annotated[str | None, typer.Option(help="Name of the tracked changefeed whose history is meant.")]
+Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
+Zone = Annotated[str | None, typer.Option(help="The sessions' time zone, of TIMESTAMP defaults.")]
+SqlMode = Annotated[str, typer.Option(help="The sql_mode in which the SQL is typed.")]
+Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
+Shown = Annotated[Format, typer.Option("--format", help="text, json, or github: annotations and a job summary.")]
+
+
+def check_ddl(
+    sql: Sql = None,
+    file: File = None,
+    db: Db = "",
+    service: Service = None,
+    store: Store = None,
+    ddl: Ddl = None,
+    schemas: Schemas = None,
+    compatibility: Compatibility = "BACKWARD",
+    at: At = None,
+    sink_uri: SinkUri = None,
+    config: Config = None,
+    changefeed: Changefeed = None,
+    keyspace: Keyspace = "default",
+    ddl_time_zone: Zone = None,
+    sql_mode: SqlMode = "",
+    wire: Wire = False,
+    format_: Shown = "text",
+) -> None:
+    """Say what DDL would do to the changefeed, before TiDB runs it.
+
+    Statements are applied in order; each is judged against the tables as the former ones leave them. Exit code 0: all
+    are safe. 1: one would stop the changefeed. 3: one can't be judged, none would stop it. 2: wrong usage, or a source
+    that can't be read.
+
+    Try it:  python -m service check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
+    """
+    try:
+        text, name = _statements(sql, file)
+        asked: dict[str, Any] = {
+            "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
+            "zone": _zone(ddl_time_zone), "history": changefeed,
+        }  # fmt: skip
+        feed = {"sink_uri": sink_uri, "config": config, "keyspace": keyspace}
+        _one_of({"--service": service, "--store": store, "--ddl": ddl})
+        if service:
+            form = _by_service(service, asked, feed)
+        else:
+            settings = read_files(sink_uri, config, keyspace=keyspace)
+            with _local(store, ddl, schemas, compatibility) as answer:
+                form = answer(Asked(**asked, changefeed=settings))
+    except BridgeError as error:
+        give_up(error.detail)
+    _show(form, format_, name)
+    raise typer.Exit(EXIT[form["verdict"]])
+
+
+def _one_of(sources: dict[str, str | None]) -> None:
+    given_ = [name for name, value in sources.items() if value]
+    if len(given_) != 1:
+        wanted = "say one of --service URL, --store URL and --ddl FILE"
+        raise SetupError("USAGE", details=wanted + (f", not {' and '.join(given_)}" if given_ else ""))
+
+
+def _statements(sql: str | None, file: str | None) -> tuple[str, str]:
+    """The text, and the file's name for annotations."""
+    if (sql is None) == (file is None):
+        raise SetupError("USAGE", details="give SQL (- for standard input) or --file FILE, one of them")
+    if file is None and sql != "-":
+        return str(sql), ""
+    where = file or "standard input"
+    try:
+        data = sys.stdin.buffer.read(_MAX_SQL + 1) if file is None else _read(file, _MAX_SQL)
+        if len(data) > _MAX_SQL:
+            raise SetupError("USAGE", details=f"{where} has more than {_MAX_SQL} bytes")
+        return data.decode("utf-8-sig"), file or ""
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{where}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SetupError("USAGE", details=f"{where}: no UTF-8 text") from None
+
+
+def _read(path: str, limit: int) -> bytes:
+    with open(path, "rb") as opened:
+        return opened.read(limit + 1)
+
+
+def _zone(name: str | None) -> str | None:
+    try:
+        return name if name is None else (values.zone(name), name)[1]
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"--ddl-time-zone: {error}") from None
+
+
+# ---- where the answer comes from
+def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
+    """The service's own answer."""
+    settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace") if feed[name]}
+    if feed["config"]:
+        try:
+            settings["config"] = _read(feed["config"], MAX_CONFIG).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError("USAGE", details=f"--config {feed['config']}: {error}") from None
+    if asked["history"]:
+        settings["name"] = asked["history"]
+    body = {**asked, "ddl_time_zone": asked["zone"], "changefeed": settings}
+    remote = Remote(url)
+    found = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
+    if not isinstance(found, dict) or found.get("verdict") not in EXIT:
+        raise SetupError(
+            "REGISTRY_REFUSED", url=remote.shown, what="POST /history/dry-run", details="an answer of another kind"
+        )
+    for form in (found, *render.statements(found)):
+        for one in form.get("advice", ()):
+            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.shown}/") for c in one["commands"]]
+    return found
+
+
+@contextmanager
+def _local(store: str | None, ddl: str | None, schemas: str | None, level: str) -> Iterator[Any]:
+    """A function from a question to the JSON form of its answer."""
+    if store:
+        _must_exist(store)
+        opened = open_store(store)
+        try:
+            subjects = RegistrySubjects(Registry(opened))
+            history = HistoryStore(opened)
+            yield lambda asked: ask(asked, subjects, history).form()
+        finally:
+            opened.close()
+        return
+    level = level.upper()
+    if level not in LEVELS:
+        raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
+    statements = _parsed("--ddl", str(ddl), definition_files.statements)
+    entries = _parsed("--schemas", schemas, definition_files.schemas) if schemas else []
+    with file_subjects(entries, level) as subjects:
+        assume = schemas is None
+        yield lambda asked: answered(
+            asked, catalog_of(statements, asked.at), subjects, lambda _: "", assume=assume
+        ).form()
+
+
+def _must_exist(store: str) -> None:
+    """Opening a store makes it: a command that only reads must not."""
+    scheme, found, path = store.partition(":///")
+    if scheme == "sqlite" and found and not Path(path).is_file():
+        raise SetupError("USAGE", details=f"--store {store}: there is no such file")
+
+
+def _parsed(option: str, path: str, reader: Any) -> Any:
+    try:
+        return reader(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{option} {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{option} {path}: {error}") from None
+
+
+# ---- how it is shown
+def _show(form: dict[str, Any], format_: Format, file: str) -> None:
+    if format_ == "json":
+        print(json.dumps(form, ensure_ascii=False))
+    elif format_ == "text":
+        print("\n".join(render.text(form)))
+    else:
+        print("\n".join(render.github(form, file)))
+        target = os.environ.get("GITHUB_STEP_SUMMARY")
+        if target:
+            with open(target, "a", encoding="utf-8") as summary:
+                summary.write(render.summary(form, file))

@@ -1,0 +1,134 @@
+"""`doctor`: what a changefeed's settings lose or break, each with its reason and fix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+import typer
+
+from schemas.model.errors import SetupError
+from schemas.model.table import TableId
+from service.changefeed.doctor import Finding, examine, exit_code
+from service.changefeed.doctor_input import Patient, SubjectFacts, topic_patterns
+from service.changefeed.reader import read_files
+from service.changefeed.settings import Changefeed
+from service.cli.output import give_up
+from service.ddl_check.render import annotation
+from service.migration.http_client import Remote
+
+_MOST_SUBJECTS: Final = 500
+_ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
+
+SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
+Config = Annotated[str | None, typer.Option(help="Its configuration file (TOML, or JSON of cdc cli).")]
+Service = Annotated[str | None, typer.Option(help="URL of a registry: levels and modes of the subjects are looked at.")]
+TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if it is known and given to readers.")]
+FailOn = Annotated[
+    Literal["error", "warning", "info"], typer.Option(help="How grave a finding has to be for exit code 1.")
+]
+Shown = Annotated[
+    Literal["text", "json", "github"], typer.Option("--format", help="text, json, or github: annotations.")
+]
+
+
+def doctor(
+    sink_uri: SinkUri = None,
+    config: Config = None,
+    service: Service = None,
+    time_zone: TimeZone = "",
+    format_: Shown = "text",
+    fail_on: FailOn = "warning",
+) -> None:
+    """Read a changefeed's settings and say what will be lost or break.
+
+    error: TiCDC refuses it or stops, or values change unseen. warning: something is lost, or readers must know it.
+    info: good to know. Exit code 0: no error, no warning. 1: there is one (--fail-on). 2: settings that can't be read.
+
+    Try it:  python -m service doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
+    """
+    try:
+        if not sink_uri and not config:
+            raise SetupError("USAGE", details="give --sink-uri, --config or both")
+        feed = read_files(sink_uri, config, time_zone=time_zone)
+        patient = _asked(Remote(service), feed) if service else Patient(feed)
+    except SetupError as error:
+        give_up(error.detail)
+    found = examine(patient)
+    for line in _SHOW[format_](found, patient, config or ""):
+        print(line)
+    raise typer.Exit(exit_code(found, fail_on))
+
+
+def _asked(remote: Remote, feed: Changefeed) -> Patient:
+    """What a registry says about the changefeed's subjects."""
+    wanted = topic_patterns(feed)
+    names = [s for s in remote.get("/subjects") if isinstance(s, str) and wanted.fullmatch(s)]
+    facts = [
+        SubjectFacts(
+            name,
+            str(remote.get(f"/config/{quote(name, safe='')}?defaultToGlobal=true").get("compatibilityLevel", "")),
+            str(remote.get(f"/mode/{quote(name, safe='')}?defaultToGlobal=true").get("mode", "")),
+        )
+        for name in names[:_MOST_SUBJECTS]
+    ]
+    left = len(names) - len(facts)
+    notes = (f"{left} subjects were not looked at: the first {_MOST_SUBJECTS} were",) if left else ()
+    if not names:
+        level = str(remote.get("/config").get("compatibilityLevel", ""))
+        facts = [SubjectFacts("the server's default", level)]
+        notes = ("none of the registry's subjects is of this changefeed; its default level is taken",)
+    return Patient(feed, tuple(facts), tuple(_tables(remote)), notes)
+
+
+def _tables(remote: Remote) -> Iterator[TableId]:
+    """Known tables, of a service that tracks a history; other registries have none."""
+    offset: int | None = 0
+    while offset is not None:
+        try:
+            page = remote.get(f"/history/tables?offset={offset}")
+        except SetupError:
+            return
+        rows = page.get("tables") if isinstance(page, dict) else None
+        following = page.get("next_offset") if rows else None
+        offset = following if isinstance(following, int) and following > offset else None
+        for row in rows or ():
+            if isinstance(row, dict) and isinstance(row.get("db"), str) and isinstance(row.get("table"), str):
+                yield TableId(row["db"], row["table"])
+
+
+# ---- how it is shown
+def _text(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
+    for one in found:
+        yield f"{one.severity.upper()} {one.id}: {one.text}"
+        yield f"  fix: {one.fix}"
+        yield f"  source: {one.source}"
+    yield from (f"note: {note}" for note in patient.notes)
+    yield f"doctor: {_counted(found)}"
+
+
+def _json(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
+    form: dict[str, Any] = {
+        "protocol": patient.protocol or None,
+        "healthy": not exit_code(found),
+        "findings": [f.form() for f in found],
+        "notes": list(patient.notes),
+    }
+    yield json.dumps(form, ensure_ascii=False)
+
+
+def _github(found: list[Finding], patient: Patient, file: str) -> Iterator[str]:
+    for one in found:
+        yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
+    yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)
+    yield f"doctor: {_counted(found)}"
+
+
+def _counted(found: list[Finding]) -> str:
+    counts = {s: sum(f.severity == s for f in found) for s in ("error", "warning", "info")}
+    return f"{counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"
+
+
+_SHOW: Final = {"text": _text, "json": _json, "github": _github}

@@ -1,0 +1,145 @@
+"""`history`: the version history of TiDB's tables, from recorded DDL."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.model.errors import BridgeError, SetupError
+from service import logs
+from service.cli.output import give_up, say
+from service.history.manual_entry import snapshot_given
+from service.history.model import Batch
+from service.history.table_json import HistoryMode, replay
+from service.registry_view import SubjectTexts
+from service.settings import Settings
+from service.store import open_store
+from service.store.history_reader import HistoryStore
+
+history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
+
+HistoryFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
+]
+ReplayMode = Annotated[
+    HistoryMode, typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
+]
+
+
+@history.command("replay")
+def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
+    """Replay a recorded DDL history and print each statement's tables as they are after it.
+
+    A line in: {"script","seq","db","ddl","sql_mode","ok","wire":[{"ts","scm","tbl","t","q"}]}. A line out:
+    {"script","seq","ok","error","tables","gone"}. Catalogs start empty at each new script. A statement that could not
+    be read or applied has "ok" false and says why; the exit code is 0 all the same, 2 where FILE is no history.
+
+    Try it:  python -m service history replay ddl.jsonl --mode typed
+    """
+    done = failed = 0
+    try:
+        with open(0 if file == "-" else file, encoding="utf-8", closefd=file != "-") as lines:
+            for result in replay(lines, mode):
+                print(json.dumps(result, ensure_ascii=False))
+                done, failed = done + 1, failed + (not result["ok"])
+    except SetupError as error:
+        give_up(error.detail)
+    except (OSError, UnicodeDecodeError) as error:
+        give_up(f"{file}: {error}")
+    say(f"history replay: {done} statements, {failed} that could not be read or applied")
+
+
+StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
+Feed = Annotated[str | None, typer.Option("--changefeed", help="The history it is for. [the only one]")]
+ShowCreate = Annotated[
+    str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
+]
+Db = Annotated[str, typer.Option("--db", help="The table's database.")]
+At = Annotated[str | None, typer.Option("--at", metavar="TSO|TIME", help="Since when it is so. [where it is sealed]")]
+Subject = Annotated[str | None, typer.Option(help="A registered subject: the table is known in part.")]
+Version = Annotated[int | None, typer.Option(help="The subject's version. [the newest]")]
+MessageFile = Annotated[
+    str | None,
+    typer.Option("--message", metavar="FILE", help="A message that describes it: one line, key_b64, value_b64."),
+]
+All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not only those after events that failed.")]
+
+
+@contextmanager
+def _opened(url: str | None) -> Iterator[tuple[HistoryStore, SubjectTexts]]:
+    """The store's histories. BridgeError and ValueError end the command with exit code 2."""
+    try:
+        settings = Settings() if url is None else Settings(store=url)
+        logs.configure(settings.log_format, settings.log_level)
+        store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+        try:
+            yield HistoryStore(store), SubjectTexts(store)
+        finally:
+            store.close()
+    except BridgeError as error:
+        give_up(error.detail)
+    except (OSError, ValueError) as error:
+        give_up(str(error))
+
+
+@history.command("snapshot")
+def history_snapshot(
+    sql: ShowCreate = None,
+    db: Db = "",
+    table: Annotated[str, typer.Option("--table", help="Its name, where that is another than the source says.")] = "",
+    subject: Subject = None,
+    version: Version = None,
+    message: MessageFile = None,
+    at: At = None,
+    changefeed: Feed = None,
+    store: StoreUrl = None,
+) -> None:
+    """Tell what a table is at a commit_ts, for a history that began in the middle.
+
+    Exit code 0; 2 where the snapshot can't be read.
+
+    Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
+    """
+    given: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
+    with _opened(store) as (histories, subjects):
+        if sql is not None:
+            given["query"] = sys.stdin.read() if sql == "-" else sql
+        if subject is not None:
+            given |= {"subject": subject, "version": version}
+        if message is not None:
+            given["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
+        if at is not None:
+            given["time"] = at
+        found = snapshot_given(given, histories, subjects)
+        taken = histories.track(found.changefeed, Batch(records=list(found.records)), strict=True)
+        record = found.records[0]
+        said = "known already" if taken.copies else "kept"
+        say(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {said}")
+
+
+@history.command("rebuild")
+def history_rebuild(
+    changefeed: Annotated[str | None, typer.Option("--changefeed", help="One history. [all of them]")] = None,
+    every: All = False,
+    store: StoreUrl = None,
+) -> None:
+    """Apply again the DDL that was not understood, and what depends on it: after an upgrade that understands more.
+
+    Exit code 0; 1 where some is not understood still; 2 where it can't start.
+    """
+    left = 0
+    with _opened(store) as (histories, _):
+        names = [changefeed] if changefeed else [one.name for one in histories.changefeeds()]
+        for name in names:
+            histories.changefeed(name)
+            done = histories.rebuild(name, everything=every)
+            left += done.failed
+            say(f"history rebuild: {name}: {done.events} applied, {done.healed} healed, {done.failed} not understood")
+    if left:
+        raise typer.Exit(1)

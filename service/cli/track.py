@@ -1,0 +1,153 @@
+"""`track`: follow DDL and resolved events into a table history."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+
+from schemas.model.errors import BridgeError, SetupError
+from service import logs
+from service.cli.output import give_up, say
+from service.history.times import tso_of
+from service.settings import Settings
+from service.store import open_store
+from service.store.history_reader import HistoryStore
+from service.tracker.config import Tracked, inputs
+from service.tracker.progress import Progress
+from service.tracker.tracker import Tracker, tracker_of
+
+_AT_ONCE: Final = 1000
+_NOT_ALL: Final = 1
+_END: Final = "end"
+
+In = Annotated[
+    list[str],
+    typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
+]
+Name = Annotated[str, typer.Option(help="The history to write; each changefeed has one of its own.")]
+StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
+FormatName = Annotated[str, typer.Option("--format", help="The messages' format; auto tells each message's own.")]
+Servers = Annotated[str | None, typer.Option(help="Kafka: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
+KafkaConfig = Annotated[Path | None, typer.Option(help="Kafka: client settings, one name=value a line.")]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until-resolved",
+        metavar="TSO|TIME|end",
+        help="Stop when everything up to then is sealed; end: everything that was there at the start.",
+    ),
+]
+AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop when what was there at the start is read.")]
+DdlZone = Annotated[
+    str | None, typer.Option(help="Zone of the sessions that ran the DDL: of literal TIMESTAMP defaults.")
+]
+Zone = Annotated[str, typer.Option(help="Zone of TIMESTAMP text in rows.")]
+Claims = Annotated[Path | None, typer.Option(help="The folder of claim-check files.")]
+
+
+def track(
+    in_: In,
+    changefeed: Name = "default",
+    store: StoreUrl = None,
+    format_: FormatName = "auto",
+    bootstrap_servers: Servers = None,
+    kafka_config: KafkaConfig = None,
+    until_resolved: Until = None,
+    until_end: AtEnd = False,
+    ddl_time_zone: DdlZone = None,
+    time_zone: Zone = "UTC",
+    claim_check_dir: Claims = None,
+) -> None:
+    """Follow a changefeed's DDL and resolved events, and keep the history of its tables.
+
+    Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. Where it was read to is kept with the
+    history: start it again, and it goes on there.
+
+    Exit code 0; 1 where messages could not be read or DDL was not understood; 2 where it can't start or go on.
+
+    Try it:  python -m service track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
+    """
+    try:
+        settings = Settings() if store is None else Settings(store=store)
+        logs.configure(settings.log_format, settings.log_level)
+        topics, file = inputs(in_)
+        of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
+        code = _run(settings, Tracked(*of, claim_check_dir).check(), _until(until_resolved), until_end)
+    except BridgeError as error:
+        give_up(error.detail)
+    except ValueError as error:
+        give_up(str(error))
+    raise typer.Exit(code)
+
+
+def with_end(arguments: list[str]) -> list[str]:
+    """Arguments in which `--until-resolved` without a value has the value `end`."""
+    found = []
+    for one, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+        found.append(one)
+        if one == "--until-resolved" and following.startswith("-"):
+            found.append(_END)
+    return found
+
+
+def _until(text: str | None) -> int | None:
+    """0 stands for all that was there at the start."""
+    if text is None:
+        return None
+    return 0 if text == _END else tso_of(text)
+
+
+def _run(settings: Settings, wanted: Tracked, until: int | None, at_end: bool) -> int:
+    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    # Tables live long and refer to nothing that refers to them: look through them seldom.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        tracker = tracker_of(wanted, HistoryStore(store), store, _AT_ONCE, until, at_end)
+        _follow(tracker)
+    finally:
+        store.close()
+    progress = tracker.progress
+    say(progress.summary())
+    if until is not None and not tracker.resolves:
+        details = "the source has sent no watermark, so nothing is ever resolved: leave --until-resolved out"
+        raise SetupError("USAGE", details=details)
+    if until and progress.sealed_ts < until:
+        raise SetupError("USAGE", details=f"the input ended at watermark {progress.sealed_ts}, before {until}")
+    return _NOT_ALL if progress.errors or progress.failed else 0
+
+
+def _follow(tracker: Tracker) -> None:
+    """The tracker has a thread of its own; this one waits for signals, which librdkafka's calls would hold up."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            tracker.run(_report)
+        except BaseException as error:
+            failed.append(error)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        tracker.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    thread = threading.Thread(target=run, name="track", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if failed:
+        raise failed[0]
+
+
+def _report(progress: Progress) -> None:
+    behind = sum(progress.lag.values())
+    say(f"{progress.summary()}; {behind} messages behind at {datetime.now(UTC):%H:%M:%S}")

@@ -1,0 +1,212 @@
+"""What to do instead, or before: each step checked against the registry where it can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from schemas.model.table import Column, Table
+from schemas.model.type_text import type_text
+from schemas.model.types import Kind
+from service.ddl_check.risks import Risk
+from service.ddl_check.table_changes import TableChange
+from service.ddl_check.target_schemas import Target
+from service.ddl_check.verdicts import SubjectVerdict
+
+_JSON = "-H 'Content-Type: application/vnd.schemaregistry.v1+json'"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One way out. commands: to run in this order. checked: the registry would take it, tried here."""
+
+    id: str
+    text: str
+    commands: tuple[str, ...] = ()
+    checked: bool = False
+
+    def form(self) -> dict[str, Any]:
+        return {"id": self.id, "text": self.text, "commands": list(self.commands), "checked": self.checked}
+
+
+def advise(
+    change: TableChange,
+    target: Target,
+    verdicts: Sequence[SubjectVerdict],
+    found: Sequence[Risk],
+    url: str,
+    taken: Callable[[Table], bool],
+) -> list[Advice]:
+    """For one table and one target. url: of the registry. taken: would the registry take a table's schemas?"""
+    refused = [v for v in verdicts if v.rehearsal.refusal == "INCOMPATIBLE_SCHEMA"]
+    made = list(_of_columns(change, target, taken)) if refused else []
+    made += [_window(v, url) for v in refused]
+    made += list(_by_level(refused, change))
+    made += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
+    made += list(_by_risk(change, found))
+    return made
+
+
+# ---- other definitions of the columns that the registry minds
+def _of_columns(change: TableChange, target: Target, taken: Callable[[Table], bool]) -> Iterator[Advice]:
+    after = change.after
+    strict = [c for c in change.added if not c.nullable and not c.virtual and not c.primary_key]
+    if after is None or not strict:
+        return
+    nullable = _with(after, [replace(c, nullable=True) for c in strict])
+    if taken(nullable):
+        shown = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
+        text = (
+            f"Allow NULL: {shown}. Fill the column afterwards; a later NOT NULL would be refused again under BACKWARD"
+        )
+        yield Advice("allow-null", text, (_add(after, strict, "NULL"),), True)
+    without = [c for c in strict if not (c.has_default and c.default is not None)]
+    given = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
+    possible = [c for c in without if c.type.kind in _EXAMPLES]
+    if without and len(possible) == len(without) and not _literal(given) and taken(_with(after, given)):
+        shown = ", ".join(f"`{c.name}`" for c in without)
+        text = f"Give {shown} a default: readers fill it into rows that are in the topic already"
+        yield Advice("give-default", text, (_add(after, given, "NOT NULL"),), True)
+    decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
+    if decimals and target.options.avro_decimal_handling_mode == "precise":
+        text = (
+            "A default does not help a DECIMAL here: TiCDC writes no Avro default in mode `precise`. Allow NULL, or "
+            "use "
+            "a compatibility window"
+        )
+        yield Advice("decimal-no-default", text)
+
+
+_EXAMPLES: dict[Kind, str] = {
+    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.TEXT: "", Kind.YEAR: "2000",
+    Kind.DATE: "2000-01-01", Kind.DATETIME: "2000-01-01 00:00:00", Kind.TIME: "00:00:00",
+    Kind.TIMESTAMP: "2000-01-01 00:00:00",
+}  # fmt: skip
+# TiDB gives TEXT, BLOB and JSON columns no literal default.
+_NO_DEFAULT = ("tinytext", "text", "mediumtext", "longtext")
+
+
+def _with(table: Table, columns: Sequence[Column]) -> Table:
+    named = {c.name: c for c in columns}
+    return replace(table, columns=tuple(named.get(c.name, c) for c in table.columns))
+
+
+def _literal(columns: Sequence[Column]) -> bool:
+    """Whether one of them can't have a literal default."""
+    return any(c.type.name in _NO_DEFAULT for c in columns)
+
+
+def _add(table: Table, columns: Sequence[Column], null: str) -> str:
+    clauses = []
+    for c in columns:
+        default = ""
+        if null == "NOT NULL" and isinstance(c.default, str):
+            quoted = (
+                c.default if c.type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL) else f"'{c.default}'"
+            )
+            default = f" DEFAULT {quoted}"
+        clauses.append(f"ADD COLUMN {_quoted(c.name)} {type_text(c)} {null}{default}")
+    return f"ALTER TABLE {_quoted(table.id.db)}.{_quoted(table.id.table)} {', '.join(clauses)};"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ---- through the registry
+def _window(verdict: SubjectVerdict, url: str) -> Advice:
+    """A compatibility window around the registration of the new schema, so short that nothing else gets in."""
+    base = url or "$REGISTRY"
+    subject = quote(verdict.subject, safe="")
+    body = _shell(json.dumps({"schema": verdict.schema}, ensure_ascii=False))
+    level = _shell(json.dumps({"compatibility": verdict.rehearsal.level}))
+    back = (
+        f"curl -X PUT {_JSON} -d {level} {base}/config/{subject}"
+        if verdict.rehearsal.own_level
+        else f"curl -X DELETE {base}/config/{subject}"
+    )
+    text = (
+        f"Open a compatibility window for {verdict.subject}: set the level NONE, register the new schema yourself, "
+        f"set the "
+        f"level back ({verdict.rehearsal.level}), and only then run the DDL. TiCDC's own registration at the first "
+        f"row then "
+        "finds the schema and gets its id. Consumers must be able to read both schemas: those that read by schema id "
+        "can"
+    )
+    commands = (
+        f'curl -X PUT {_JSON} -d \'{{"compatibility":"NONE"}}\' {base}/config/{subject}',
+        f"curl -X POST {_JSON} -d {body} {base}/subjects/{subject}/versions",
+        back,
+    )
+    return Advice("compatibility-window", text, commands)
+
+
+def _shell(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _mode(verdict: SubjectVerdict, url: str) -> Advice:
+    base, subject = url or "$REGISTRY", quote(verdict.subject, safe="")
+    command = f'curl -X PUT {_JSON} -d \'{{"mode":"READWRITE"}}\' {base}/mode/{subject}'
+    return Advice("read-write", f"Let {verdict.subject} be written before the DDL", (command,))
+
+
+def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterator[Advice]:
+    levels = {v.rehearsal.level for v in refused}
+    if any(level.startswith(("FORWARD", "FULL")) for level in levels) and change.dropped:
+        yield Advice(
+            "give-default-first",
+            "Another order of steps: give the column a default first (or allow NULL), write a row so that the schema "
+            "with "
+            "the default is registered, and drop it afterwards; under a transitive level this does not help",
+        )
+    nulls = [new for old, new in change.pairs if old.nullable and not new.nullable]
+    if nulls and any(not level.startswith("FORWARD") for level in levels):
+        names = ", ".join(f"`{c.name}`" for c in nulls)
+        yield Advice(
+            "keep-null", f"Leave {names} nullable and refuse NULL in the application, or with a CHECK constraint"
+        )
+    if change.renamed and refused:
+        yield Advice("topic-per-table", "Give each table a topic of its own ({schema}_{table} in a dispatcher)")
+
+
+# ---- by what was found
+_BY_RISK: dict[str, str] = {
+    "not-null": "Look for NULLs first: SELECT COUNT(*) FROM {table} WHERE `{column}` IS NULL",
+    "rounded": "Look for values that would be rounded first, and re-send the table afterwards if consumers keep copies",
+    "narrowed": "Look for values out of the new range first",
+    "shortened": "Look for longer values first: SELECT MAX(CHAR_LENGTH(`{column}`)) FROM {table}",
+    "renumbered": "Add new elements at the end instead, or move to a new column; decode with --ddl or --history, so "
+    "that "
+    "each row is read with the elements of its time",
+    "elements-lost": "Look for rows with these elements first",
+    "dropped": "Take the column out of the consumers first, then drop it",
+    "renamed": "Add the new column, fill both, move the consumers, drop the old one: four steps that are compatible "
+    "each",
+    "renamed-table": "Let the consumers subscribe to the new topic before the rename, and keep the old one until it "
+    "is read",
+    "no-handle-key": "Keep a primary key, or a unique key over NOT NULL columns",
+    "handle-key": "Drain the consumers up to the DDL's commit_ts before rows with the new key come, or read into a "
+    "new topic",
+    "truncated": "Empty the target too, at the DDL's commit_ts; or DELETE in batches, which sends row events",
+    "partitions-dropped": "Delete the same rows downstream; or DELETE before dropping the partition, which sends row "
+    "events",
+    "partitions-exchanged": "Reload both tables downstream; or move the rows with INSERT … SELECT and DELETE",
+    "decimal-double": "Use protocol avro or debezium-avro, or debezium-decimal-handling-mode=string where TiCDC has it",
+    "unsigned-long": "Set avro-bigint-unsigned-handling-mode=string (a change of it breaks compatibility once)",
+    "zone": "Write down TiCDC's time zone and give it to readers (--time-zone)",
+    "virtual-twice": "Make the column STORED, or leave it out with a column selector",
+    "recovered": "Reload the table downstream, or write each row once (UPDATE … SET c = c sends nothing: change a "
+    "column)",
+    "dropped-table": "Delete the subjects once nothing reads them, before a table of this name is made anew",
+}
+
+
+def _by_risk(change: TableChange, found: Sequence[Risk]) -> Iterator[Advice]:
+    for risk in found:
+        text = _BY_RISK.get(risk.id)
+        if text:
+            yield Advice(risk.id, text.replace("{table}", str(change.id)).replace("{column}", risk.column))

@@ -1,0 +1,378 @@
+"""The dry run: each statement of a text against the tables and the registry as the former ones leave them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.parser.lexer import SHOW, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import CreateTable, DropTables, NoRowEffect, Statement
+from schemas.model.errors import DdlError, SetupError
+from schemas.model.table import Table, TableId
+from service.changefeed.settings import Changefeed
+from service.ddl_check.advice import advise
+from service.ddl_check.descriptions import seen
+from service.ddl_check.ports import Subjects
+from service.ddl_check.report import SAFE, STOP, UNKNOWN, Report, Reports, SchemaView, Verdict, worst
+from service.ddl_check.risks import risks
+from service.ddl_check.statements import Session, Understood, split, understand
+from service.ddl_check.table_changes import TableChange, changes
+from service.ddl_check.target_schemas import Published, Target, elsewhere, every_mode, publish, targets, usual_target
+from service.ddl_check.verdicts import Standing, SubjectVerdict, judge
+
+MAX_COLUMNS = 60_000
+"""Columns of all touched tables, before and after, over all statements: a report shows each of them."""
+_PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+_NAMED = re.compile(
+    r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
+)
+
+
+def _sure(_: TableId) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
+
+    catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
+    sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
+    table, its schemas before the statement are taken as registered.
+    """
+
+    sql: str
+    db: str
+    catalog: Catalog
+    changefeed: Changefeed = field(default_factory=Changefeed)
+    unsure: Callable[[TableId], str] = _sure
+    zone: str | None = None
+    mode: Mode = field(default_factory=Mode.typed)
+    assume: bool = False
+
+
+def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
+    """The catalog with tables as SHOW CREATE TABLE prints them. SetupError USAGE for any other text."""
+    for number, text in enumerate(texts, 1):
+        try:
+            statement = parse(text, SHOW, db)
+            if not isinstance(statement, CreateTable):
+                raise DdlError("DDL_NOT_APPLICABLE", details="it is no CREATE TABLE")
+            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), db)
+            catalog = apply(catalog, statement, db)
+        except DdlError as error:
+            raise SetupError("USAGE", details=f"table definition {number}: {error.detail}") from None
+    return catalog
+
+
+def dry_run(question: Question, subjects: Subjects) -> Reports:
+    """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
+    try:
+        pieces = split(question.sql, question.mode)
+    except DdlError as error:
+        raise SetupError("USAGE", details=error.detail) from None
+    if not pieces:
+        raise SetupError("USAGE", details="there is no statement in the text")
+    run = _Run(question, subjects)
+    return Reports(tuple(run.statement(understand(piece, run.session), piece.sql) for piece in pieces), run.notes())
+
+
+class _Run:
+    """The state between statements."""
+
+    def __init__(self, question: Question, subjects: Subjects) -> None:
+        self.question, self.subjects = question, subjects
+        self.changefeed = question.changefeed
+        self.catalog = question.catalog
+        self.session = Session(question.db, question.mode)
+        self.pending: dict[str, list[str]] = {}
+        self.lost: dict[TableId, str] = {}
+        self.lost_all = ""
+        self.assumed: dict[str, str] = {}
+        self.unzoned = False
+        self.columns = 0
+
+    def notes(self) -> tuple[str, ...]:
+        found = [p.text for p in self.changefeed.problems]
+        if self.question.assume:
+            found.append(
+                "no registered schemas are given (--schemas): each table's schemas before the statement are taken as "
+                "registered"
+            )
+        if self.unzoned:
+            found.append(
+                "literal TIMESTAMP defaults are taken as UTC in the schemas shown; --ddl-time-zone says the sessions' "
+                "zone. The verdict does not depend on it"
+            )
+        return tuple(found)
+
+    def statement(self, one: Understood, sql: str) -> Report:
+        self.session = self.session.after(sql)
+        if one.error:
+            self._lose(one)
+            return Report(one, UNKNOWN, f"The statement is not understood: {one.error}")
+        if one.statement is None:
+            return Report(one, SAFE, one.note + ".")
+        if isinstance(one.statement, NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
+            return Report(one, UNKNOWN, "FLASHBACK to a time brings back tables and rows that no event tells of.")
+        return self._applied(one, one.statement)
+
+    def _applied(self, one: Understood, statement: Statement) -> Report:
+        ids: tuple[TableId, ...] = ()
+        try:
+            ids = touched(self.catalog, statement, one.db)
+            unsure = [(i, why) for i in ids if (why := self._unsure(i, statement))]
+            after, found = changes(self.catalog, statement, one.db)
+        except DdlError as error:
+            self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
+            return Report(one, UNKNOWN, _not_applicable(error), tables=tuple(map(str, ids)))
+        tables = tuple(map(str, dict.fromkeys(ids)))
+        if unsure:
+            self.catalog = after
+            return Report(one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables)
+        report = self._judged(one, found)
+        self.catalog = after
+        return replace(report, tables=tables)
+
+    def _unsure(self, id_: TableId, statement: Statement) -> str:
+        if isinstance(statement, (CreateTable, DropTables)):
+            return ""
+        return self.lost.get(_lower(id_)) or self.lost_all or self.question.unsure(id_)
+
+    def _lose(self, one: Understood) -> None:
+        """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
+        why = f"the statement in line {one.line} was not understood"
+        named = _NAMED.search(one.sql)
+        if named is None:
+            self.lost_all = why
+            return
+        parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(named[1])]
+        self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
+
+    def _judged(self, one: Understood, found: list[TableChange]) -> Report:
+        self.columns += sum(len(t.columns) for c in found for t in (c.before, c.after) if t is not None)
+        if self.columns > MAX_COLUMNS:
+            details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
+            raise SetupError("USAGE", details=details)
+        parts = [_Part(self, change).judged() for change in found]
+        if not parts:
+            note = one.note or "No table that a changefeed replicates changes"
+            return Report(one, SAFE, note + ".")
+        for part in parts:
+            self._expect(part.subjects)
+            self.unzoned = self.unzoned or any(s.made.unzoned for s in part.schemas)
+        verdict = worst([p.verdict for p in parts])
+        reasons = [p.reason for p in parts if p.verdict == verdict]
+        return Report(
+            one,
+            verdict,
+            (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
+            before=tuple(t for c in found if (t := c.before) is not None),
+            after=tuple(t for c in found if (t := c.after) is not None),
+            schemas=tuple(s for p in parts for s in p.schemas),
+            subjects=tuple(s for p in parts for s in p.subjects),
+            spark=tuple(w for p in parts for w in p.spark),
+            risks=tuple(dict.fromkeys(r for p in parts for r in p.risks)),
+            advice=tuple(dict.fromkeys(a for p in parts for a in p.advice)),
+            notes=tuple(n for p in parts for n in p.notes),
+        )
+
+    def _expect(self, verdicts: Sequence[SubjectVerdict]) -> None:
+        """What a row after this statement would bring in, for the statements after it."""
+        for verdict in verdicts:
+            if verdict.compatible and verdict.rehearsal.same is None:
+                waiting = self.pending.setdefault(verdict.subject, [])
+                if verdict.schema not in waiting:
+                    waiting.append(verdict.schema)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found out about one table."""
+
+    verdict: Verdict = SAFE
+    reason: str = ""
+    schemas: list[SchemaView] = field(default_factory=list)
+    subjects: list[SubjectVerdict] = field(default_factory=list)
+    spark: list[str] = field(default_factory=list)
+    risks: list[Any] = field(default_factory=list)
+    advice: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Part:
+    """One table of a statement."""
+
+    def __init__(self, run: _Run, change: TableChange) -> None:
+        self.run, self.change = run, change
+        self.out = _Found()
+
+    def judged(self) -> _Found:
+        change, out, feed = self.change, self.out, self.run.changefeed
+        if not any(feed.replicates(t.id) for t in (change.before, change.after) if t is not None):
+            out.reason = f"The changefeed's filter leaves {change.id} out."
+            return out
+        out.spark = seen(change)
+        if change.after is None or not feed.replicates(change.after.id):
+            return self._gone()
+        rule = feed.dispatcher(change.after.id)
+        if rule is not None and rule.routes and feed.uses_registry:
+            out.verdict = UNKNOWN
+            out.reason = (
+                f"{change.id} is routed to another name (target-schema, target-table), which is not followed here."
+            )
+            return out
+        return self._written(change.after)
+
+    def _gone(self) -> _Found:
+        change, out = self.change, self.out
+        if change.before is None:
+            out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
+            return out
+        found = targets(self.run.changefeed, None, change.before, self.run.subjects)
+        out.risks = _risks(change, found)
+        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        word = "is gone" if change.after is None else "leaves what the changefeed replicates"
+        out.reason = f"{change.before.id} {word}: no schema is registered for it."
+        return out
+
+    def _written(self, after: Table) -> _Found:
+        run, change, out = self.run, self.change, self.out
+        sent = run.changefeed.sent(after)
+        found = targets(run.changefeed, change.before, after, run.subjects)
+        if not found and run.question.assume:
+            found = [usual_target(after.id, run.changefeed)]
+        out.risks = _risks(change, found)
+        if not after.handle_key and not run.changefeed.get("force-replicate"):
+            out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
+        if not found:
+            return self._unregistered(sent)
+        for target in found:
+            self._target(target, sent)
+        if not run.changefeed.protocol:
+            out.schemas += self._others(sent, found)
+        if not out.reason:
+            out.reason = _safe_reason(change, found, out.subjects)
+        return out
+
+    def _target(self, target: Target, sent: Table) -> None:
+        run, change, out = self.run, self.change, self.out
+        made = publish(sent, target, run.question.zone)
+        virtual = [c.name for c in sent.columns if c.virtual]
+        if target.protocol == "debezium-avro" and virtual:
+            made = replace(made, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
+        out.schemas.append(SchemaView(str(sent.id), target, made, True))
+        if made.unsure:
+            self._say(UNKNOWN, f"The schema of {sent.id} is not known: {made.unsure}.")
+            return
+        if made.error:
+            self._say(STOP, f"TiCDC can't write {sent.id} any more: {made.error}.")
+        before = self._published_before(target)
+        standing = self._standing(target, before)
+        verdicts = judge(change, target, before, made, standing) if not made.error else []
+        out.subjects += verdicts
+        for verdict in verdicts:
+            if not verdict.compatible:
+                self._say(
+                    STOP,
+                    f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
+                )
+
+        def taken(table: Table) -> bool:
+            other = publish(run.changefeed.sent(table), target, run.question.zone)
+            if other.error or other.unsure:
+                return False
+            again = judge(change, target, None, other, standing)
+            return all(v.compatible for v in again)
+
+        others = elsewhere((change.before or sent).id, target, run.subjects)
+        if others and not change.renamed:
+            shown = ", ".join(others[:3])
+            out.notes.append(
+                f"{shown} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
+            )
+        advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
+        out.advice += [a for a in advice if a not in out.advice]
+
+    def _published_before(self, target: Target) -> Published | None:
+        before = self.change.before
+        return publish(self.run.changefeed.sent(before), target, self.run.question.zone) if before else None
+
+    def _standing(self, target: Target, before: Published | None) -> Standing:
+        """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
+        assumed = self.run.assumed
+        if self.run.question.assume and before is not None and target.subjects is not None:
+            for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
+                if schema is not None:
+                    assumed.setdefault(subject, schema)
+        return Standing(self.run.subjects, self.run.pending, assumed)
+
+    def _unregistered(self, sent: Table) -> _Found:
+        """No settings, and no subject that holds the table: what could be is shown."""
+        self.out.schemas = self._others(sent, [])
+        self.out.reason = (
+            f"No subject of the registry holds rows of {sent.id}, and no changefeed settings are given: nothing is "
+            f"there "
+            "to break."
+        )
+        failed = next((s.made for s in self.out.schemas if s.made.error or s.made.unsure), None)
+        if failed is not None:
+            self.out.verdict = UNKNOWN if failed.unsure else STOP
+            self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
+        first = self.out.schemas[0].target
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
+        return self.out
+
+    def _others(self, sent: Table, known: Sequence[Target]) -> list[SchemaView]:
+        """Each mode of Avro whose schema is not shown yet."""
+        shown = {s.made.value for s in self.out.schemas}
+        found = []
+        for target in every_mode(sent, self.run.changefeed.keyspace):
+            made = publish(sent, target, self.run.question.zone)
+            if made.value is None or made.value not in shown:
+                shown.add(made.value)
+                found.append(SchemaView(str(sent.id), target, made, False))
+            if made.value is None:
+                break
+        return found
+
+    def _say(self, verdict: Verdict, reason: str) -> None:
+        if worst([verdict, self.out.verdict]) != self.out.verdict:
+            self.out.verdict, self.out.reason = verdict, reason
+        elif verdict == self.out.verdict != SAFE:
+            self.out.reason += " " + reason
+
+
+def _untried(_: Table) -> bool:
+    return False
+
+
+def _risks(change: TableChange, found: Sequence[Target]) -> list[Any]:
+    every = [r for t in found for r in risks(change, t)] if found else risks(change, None)
+    return list(dict.fromkeys(every))
+
+
+def _safe_reason(change: TableChange, found: Sequence[Target], verdicts: Sequence[SubjectVerdict]) -> str:
+    if all(t.subjects is None for t in found):
+        return f"Protocol {found[0].protocol} registers no schema: the registry can't stop it."
+    if not verdicts:
+        return f"{change.id} has no schema to register."
+    said = list(dict.fromkeys(v.reason for v in verdicts))
+    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(said) > 1 else said[0]
+
+
+def _not_applicable(error: DdlError) -> str:
+    if error.code == "DDL_UNKNOWN_TABLE":
+        return f"{error.detail[0].upper()}{error.detail[1:]}."
+    return (
+        f"The statement does not fit the tables as known; TiDB would refuse it, or they have changed: {error.detail}."
+    )
+
+
+def _lower(id_: TableId) -> TableId:
+    return TableId(id_.db.lower(), id_.table.lower())

@@ -1,0 +1,118 @@
+"""A dry run as people ask for it, answered from a registry and a table history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import CreateTable, DropTables
+from schemas.model.errors import DdlError, SetupError
+from schemas.model.table import TableId
+from service.changefeed.settings import Changefeed
+from service.ddl_check.check import Question, dry_run, with_snapshots
+from service.ddl_check.ports import Subjects
+from service.ddl_check.report import Reports
+from service.history.model import State
+from service.history.ports import HistoryReader
+
+_DOUBTFUL = {
+    State.PARTIAL: "only a part of it is known",
+    State.ERROR: "a DDL of it could not be read or applied",
+    State.UNKNOWN: "it was never described",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A dry run as it is asked for. wire: the SQL is in TiCDC's form. at: a TSO, None for now.
+
+    tables: SHOW CREATE TABLE texts, which replace what the history says. history: the name of the changefeed whose
+    history is meant; None where there is only one. zone: of the sessions, for literal TIMESTAMP defaults.
+    """
+
+    sql: str
+    db: str = ""
+    sql_mode: str = ""
+    wire: bool = False
+    at: int | None = None
+    changefeed: Changefeed = field(default_factory=Changefeed)
+    tables: tuple[str, ...] = ()
+    history: str | None = None
+    zone: str | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return WIRE if self.wire else Mode.typed(self.sql_mode)
+
+
+def ask(asked: Asked, subjects: Subjects, history: HistoryReader | None = None) -> Reports:
+    """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
+    catalog, zone = new_catalog(), ""
+    unsure: Callable[[TableId], str] = _sure
+    if history is not None and (asked.history is not None or history.changefeeds()):
+        feed = history.changefeed(asked.history)
+        catalog, zone = history.catalog_at(feed.name, asked.at), feed.zone
+        unsure = _doubts(history, feed.name, asked.at)
+    return answered(asked, catalog, subjects, unsure, zone)
+
+
+def answered(
+    asked: Asked,
+    catalog: Catalog,
+    subjects: Subjects,
+    unsure: Callable[[TableId], str],
+    zone: str = "",
+    assume: bool = False,
+) -> Reports:
+    """As `ask`, from a catalog. assume: see Question."""
+    given = with_snapshots(catalog, asked.tables, asked.db)
+    told = {(i.db.lower(), i.table.lower()) for text in asked.tables if (i := _named(text, asked.db))}
+
+    def doubt(id_: TableId) -> str:
+        return "" if (id_.db.lower(), id_.table.lower()) in told else unsure(id_)
+
+    question = Question(
+        asked.sql, asked.db, given, asked.changefeed.checked(), doubt, asked.zone or zone or None, asked.mode, assume
+    )
+    return dry_run(question, subjects)
+
+
+def _sure(_: TableId) -> str:
+    return ""
+
+
+def _named(text: str, db: str) -> TableId | None:
+    statement = parse(text, SHOW, db)
+    return TableId(statement.table.db or db, statement.table.table) if isinstance(statement, CreateTable) else None
+
+
+def _doubts(history: HistoryReader, changefeed: str, at: int | None) -> Callable[[TableId], str]:
+    def doubt(id_: TableId) -> str:
+        row = history.version_at(changefeed, id_.db, id_.table, at, inclusive=True)
+        if row is None or row.state not in _DOUBTFUL:
+            return ""
+        return f"{_DOUBTFUL[row.state]} (since commit_ts {row.since}{': ' + row.reason if row.reason else ''})"
+
+    return doubt
+
+
+# ---- without a service: files
+def catalog_of(statements: Iterable[DdlText], at: int | None) -> Catalog:
+    """The tables after all statements with commit_ts <= at. SetupError USAGE for one that can't be applied."""
+    catalog = new_catalog()
+    for one in statements:
+        if at is not None and one.commit_ts > at:
+            break
+        try:
+            statement = parse(one.query, one.mode, one.db)
+            if one.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+            catalog = apply(catalog, statement, one.db)
+        except DdlError as error:
+            raise SetupError("USAGE", details=f"DDL at commit_ts {one.commit_ts}: {error.detail}") from None
+    return catalog

@@ -1,0 +1,394 @@
+"""What a statement does to the data and its readers beyond the registry's verdict. One row a rule.
+
+loss: values or rows change or vanish. break: TiCDC or a reader stops. change: readers see something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from schemas.model.table import Column, Table
+from schemas.model.type_text import type_text
+from schemas.model.types import Kind
+from service.ddl_check.table_changes import TableChange
+from service.ddl_check.target_schemas import Target
+
+Severity = Literal["loss", "break", "change"]
+BY_NUMBER: Final = ("open", "craft", "simple", "canal-json")
+DEBEZIUM: Final = ("debezium", "debezium-avro")
+AVRO: Final = ("avro", "debezium-avro")
+NO_DDL: Final = AVRO
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One finding. column "" where it is about the table."""
+
+    id: str
+    severity: Severity
+    table: str
+    column: str
+    text: str
+
+    def form(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "severity": self.severity, "table": self.table, "column": self.column or None,
+            "text": self.text,
+        }  # fmt: skip
+
+
+# ---- of a column that is on both sides
+@dataclass(frozen=True, slots=True)
+class PairRule:
+    """when: of (old, new). protocols: () for all. text: {old}, {new} are the types, {c} the column."""
+
+    id: str
+    severity: Severity
+    when: Callable[[Column, Column], bool]
+    text: str
+    protocols: tuple[str, ...] = ()
+    modes: tuple[tuple[str, Any], ...] = ()
+
+
+_STRINGS = (Kind.TEXT, Kind.BINARY)
+_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_CAPACITY = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
+
+
+def _range(c: Column) -> tuple[int, int]:
+    bits = c.type.bits or 16
+    return (0, (1 << bits) - 1) if c.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _int_narrowed(old: Column, new: Column) -> bool:
+    if old.type.kind is not Kind.INTEGER or new.type.kind is not Kind.INTEGER:
+        return False
+    (a, b), (c, d) = _range(old), _range(new)
+    return c > a or d < b
+
+
+def _sign(old: Column, new: Column) -> bool:
+    return old.unsigned != new.unsigned and old.type.kind is new.type.kind
+
+
+def _room(c: Column) -> int | None:
+    """How much a string column holds, in characters or bytes."""
+    if c.type.name in ("char", "varchar", "binary", "varbinary"):
+        return c.length
+    for end in ("text", "blob"):
+        if c.type.name.endswith(end):
+            return _CAPACITY.get(c.type.name.removesuffix(end))
+    return None
+
+
+def _shorter(old: Column, new: Column) -> bool:
+    a, b = _room(old), _room(new)
+    return old.type.kind in _STRINGS and new.type.kind in _STRINGS and a is not None and b is not None and b < a
+
+
+def _decimals(old: Column, new: Column) -> bool:
+    return old.type.kind is Kind.DECIMAL is new.type.kind and None not in (old.length, old.scale, new.length, new.scale)
+
+
+def _fewer_digits(old: Column, new: Column) -> bool:
+    return _decimals(old, new) and (new.length or 0) - (new.scale or 0) < (old.length or 0) - (old.scale or 0)
+
+
+def _fewer_decimals(old: Column, new: Column) -> bool:
+    return _decimals(old, new) and (new.scale or 0) < (old.scale or 0)
+
+
+def _scale(old: Column, new: Column) -> bool:
+    return _decimals(old, new) and new.scale != old.scale
+
+
+def _listed(old: Column, new: Column) -> bool:
+    return old.type is new.type and old.type.kind in (Kind.ENUM, Kind.SET)
+
+
+def _renumbered(old: Column, new: Column) -> bool:
+    """Anything but more elements at the end."""
+    return _listed(old, new) and new.elements[: len(old.elements)] != old.elements
+
+
+def _appended(old: Column, new: Column) -> bool:
+    return _listed(old, new) and not _renumbered(old, new) and len(new.elements) > len(old.elements)
+
+
+def _lost_elements(old: Column, new: Column) -> bool:
+    return _listed(old, new) and bool(set(old.elements) - set(new.elements))
+
+
+def _kind(old: Column, new: Column) -> bool:
+    return old.type.kind is not new.type.kind
+
+
+def _fraction(old: Column, new: Column) -> bool:
+    return old.type.kind is new.type.kind and old.type.kind in _TEMPORAL and (new.scale or 0) < (old.scale or 0)
+
+
+def _zone(old: Column, new: Column) -> bool:
+    return {old.type.kind, new.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP}
+
+
+def _has(c: Column) -> bool:
+    return c.has_default and c.default is not None
+
+
+PAIR_RULES: Final = (
+    PairRule("not-null", "break", lambda o, n: o.nullable and not n.nullable,
+             "`{c}` becomes NOT NULL: TiDB refuses it while there are NULLs, and rows already in the topic may hold "
+             "one"),
+    PairRule("nullable", "change", lambda o, n: not o.nullable and n.nullable,
+             "`{c}` may be NULL from now on: consumers that count on a value meet NULL"),
+    PairRule("narrowed", "loss", _int_narrowed,
+             "`{c}` goes from {old} to {new}, which holds fewer numbers: in strict sql_mode TiDB refuses values that "
+             "do "
+             "not fit, otherwise it cuts them"),
+    PairRule("signedness", "change", _sign,
+             "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
+             "new type"),
+    PairRule("unsigned-long", "loss",
+             lambda o, n: _sign(o, n) and n.unsigned and n.type.bits == 64,
+             "`{c}` becomes BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones "
+             "(debezium-avro "
+             "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
+    PairRule("shortened", "loss", _shorter,
+             "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
+    PairRule("fewer-digits", "loss", _fewer_digits,
+             "`{c}` goes from {old} to {new}: numbers with more digits before the point do not fit"),
+    PairRule("rounded", "loss", _fewer_decimals,
+             "`{c}` goes from {old} to {new}: TiDB rounds every value that has more digits after the point, "
+             "and sends no row event for it"),
+    PairRule("scale", "change", _scale,
+             "`{c}` goes from {old} to {new}: Avro's rules call this compatible, but bytes written with the old "
+             "scale and "
+             "read with the new one are another number. Read with the writer's schema (by id), as ours and Confluent's "
+             "deserializers do, never with a fixed one", AVRO, (("avro_decimal_handling_mode", "precise"),)),
+    PairRule("renumbered", "loss", _renumbered,
+             "the elements of `{c}` are not the old ones with more at the end: the numbers that Open, Craft, Simple "
+             "and "
+             "Canal-JSON send mean other names before and after; readers need the table version at the row's commit_ts",
+             BY_NUMBER),
+    PairRule("elements-lost", "loss", _lost_elements,
+             "`{c}` loses elements: rows that hold them are refused in strict sql_mode and become '' otherwise; Avro "
+             "can't write such a row and the changefeed stops at it"),
+    PairRule("elements-order", "change", lambda o, n: _renumbered(o, n) and not _lost_elements(o, n),
+             "`{c}` has its elements in another order: comparisons and sorting by number change"),
+    PairRule("elements-added", "change", _appended,
+             "`{c}` has more elements: consumers that list the allowed names must learn them; numbers stay as they "
+             "are"),
+    PairRule("other-type", "change", _kind,
+             "`{c}` goes from {old} to {new}: TiDB converts the rows that are there without sending them again, and "
+             "readers "
+             "see another type from the first new row on"),
+    PairRule("fraction", "loss", _fraction,
+             "`{c}` goes from {old} to {new}: TiDB rounds the fractions of seconds away, without row events"),
+    PairRule("zone", "loss", _zone,
+             "`{c}` goes from {old} to {new}: TIMESTAMP is an instant, DATETIME a wall clock; TiDB converts by the "
+             "session's "
+             "time_zone, and Avro and Open write TIMESTAMP in TiCDC's zone without saying which"),
+    PairRule("charset", "change",
+             lambda o, n: bool(o.charset and n.charset) and o.charset != n.charset and not _kind(o, n),
+             "`{c}` has another character set: characters that the new one lacks are refused or replaced by ?"),
+    PairRule("collation", "change",
+             lambda o, n: o.charset == n.charset and bool(o.collate and n.collate) and o.collate != n.collate,
+             "`{c}` has another collation: what counts as equal changes, so unique keys and joins downstream may "
+             "differ"),
+    PairRule("default-flip", "change", lambda o, n: o.nullable and n.nullable and _has(o) != _has(n),
+             "`{c}` is nullable and gains or loses a default: Avro's union turns from [null, type] to [type, null] "
+             "or back. "
+             "Readers by schema id don't mind; code that takes the branch's number does", ("avro",)),
+    PairRule("default-text", "change",
+             lambda o, n: _has(o) and _has(n) and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
+             "`{c}` has another default: a reader with the new schema fills it into rows that lack the column",
+             ("avro",)),
+    PairRule("null-as-default", "loss", lambda o, n: n.nullable and _has(n) and not _has(o),
+             "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
+               DEBEZIUM),
+    PairRule("renamed", "change", lambda o, n: o.name != n.name,
+             "`{o}` is called `{c}` now: to Avro it is one column gone and another come, and consumers lose the old "
+             "name"),
+    PairRule("generated", "change",
+             lambda o, n: (o.generated is None) != (n.generated is None) or o.virtual != n.virtual,
+             "`{c}` changes between ordinary and generated: rows carry no value of a virtual column"),
+)  # fmt: skip
+
+
+# ---- of a column that comes or goes
+@dataclass(frozen=True, slots=True)
+class ColumnRule:
+    id: str
+    severity: Severity
+    when: Callable[[Column], bool]
+    text: str
+    protocols: tuple[str, ...] = ()
+    modes: tuple[tuple[str, Any], ...] = ()
+
+
+def _unsigned64(c: Column) -> bool:
+    return c.unsigned and c.type.bits == 64
+
+
+ADDED_RULES: Final = (
+    ColumnRule("decimal-default", "change",
+               lambda c: c.type.kind is Kind.DECIMAL and _has(c),
+               "`{c}` has a default that TiCDC leaves out of the Avro schema (DECIMAL in mode `precise` never has one)",
+               ("avro",), (("avro_decimal_handling_mode", "precise"),)),
+    ColumnRule("decimal-double", "loss", lambda c: c.type.kind is Kind.DECIMAL,
+               "`{c}` {new} is a double in TiCDC's Debezium JSON: more than 15 digits are not kept", ("debezium",)),
+    ColumnRule("spark-precision", "change", lambda c: c.type.kind is Kind.DECIMAL and (c.length or 0) > 38,
+               "`{c}` {new} has more digits than a Spark DECIMAL (38): our jobs give it as text"),
+    ColumnRule("unsigned-long", "loss", _unsigned64,
+               "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones (debezium-avro "
+               "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
+    ColumnRule("null-as-default", "loss", lambda c: c.nullable and _has(c),
+               "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
+               DEBEZIUM),
+    ColumnRule("null-panic", "break",
+               lambda c: c.nullable and _has(c) and c.type.kind in (Kind.DATE, Kind.TIME),
+               "`{c}` is a {new} with a default: TiCDC's Debezium encoder fails at the first row where it is NULL",
+               DEBEZIUM),
+    ColumnRule("bytes-default", "change",
+               lambda c: _has(c) and c.type.kind in (Kind.BIT, Kind.BINARY),
+               "the default of `{c}` is base64 text in the Avro schema: a reader that fills it in gets other bytes",
+               ("avro",)),
+    ColumnRule("timestamp-zone", "change", lambda c: c.type.kind is Kind.TIMESTAMP,
+               "`{c}` is a TIMESTAMP: it is written in TiCDC's time zone and no message says which; tell readers with "
+               "--time-zone", ("avro", "open", "craft", "simple", "canal-json")),
+    ColumnRule("virtual-twice", "break", lambda c: c.virtual,
+               "`{c}` is a virtual column: TiCDC's Debezium lists it twice in the schema, which Kafka Connect refuses",
+               ("debezium",)),
+    ColumnRule("virtual-null", "change", lambda c: c.virtual,
+               "`{c}` is a virtual column: the Avro schema has it, and its value is always null", ("avro",)),
+)  # fmt: skip
+
+DROPPED_RULES: Final = (
+    ColumnRule("dropped", "loss", lambda c: True,
+               "`{c}` is dropped: its values are gone, and consumers that need it get no value from the next row on"),
+)  # fmt: skip
+
+
+# ---- of the table
+@dataclass(frozen=True, slots=True)
+class TableRule:
+    id: str
+    severity: Severity
+    when: Callable[[TableChange, Target | None], bool]
+    text: Callable[[TableChange, Target | None], str] | str
+
+
+def _no_ddl(target: Target | None) -> bool:
+    return target is not None and target.protocol in NO_DDL
+
+
+def _unsent(target: Target | None) -> str:
+    return _UNSENT if _no_ddl(target) else ""
+
+
+def _keyless(table: Table | None) -> bool:
+    return table is not None and not table.handle_key
+
+
+def _both(change: TableChange) -> bool:
+    return change.before is not None and change.after is not None
+
+
+def _keys(change: TableChange) -> str:
+    old, new = change.handle_keys
+    return f"({', '.join(old) or 'none'}) becomes ({', '.join(new) or 'none'})"
+
+
+def _moved(change: TableChange, _: Target | None) -> bool:
+    """Whether columns that stay are in another order, or new ones stand between them."""
+    if not _both(change) or change.before is None or change.after is None:
+        return False
+    order = {new.name: place for place, (_, new) in enumerate(change.pairs)}
+    new_names = {id(old): new.name for old, new in change.pairs}
+    olds = [new_names[id(old)] for old in change.before.columns if id(old) in new_names]
+    names = [c.name for c in change.after.columns]
+    return olds != sorted(olds, key=lambda n: order[n]) or names[: len(order)] != list(order)
+
+
+_UNSENT = " Avro sends no DDL and no row event for it: what is downstream stays as it is"
+TABLE_RULES: Final = (
+    TableRule("no-handle-key", "loss",
+              lambda c, t: _keyless(c.after) and not _keyless(c.before),
+              "the table has neither a primary key nor a unique key over NOT NULL columns: TiCDC does not replicate it "
+              "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be told apart"),
+    TableRule("handle-key", "loss",
+              lambda c, t: _both(c) and bool(c.handle_keys[1]) and c.handle_keys[0] != c.handle_keys[1],
+              lambda c, t: f"the key by which rows are told apart {_keys(c)}: message keys, partitions by key and "
+              "compaction change; old and new rows of one record have different keys"),
+    TableRule("key-order", "change",
+              lambda c, t: _both(c) and c.primary_keys[0] != c.primary_keys[1] and c.handle_keys[0] == c.handle_keys[1],
+              "the primary key has its columns in another order: Debezium's connector orders key fields by the index, "
+              "TiCDC by the table"),
+    TableRule("renamed-table", "change", lambda c, t: c.renamed,
+              lambda c, t: f"{c.before and c.before.id} becomes {c.after and c.after.id}: schema names, and topics "
+                           f"and subjects "
+              "that are named after the table, change; consumers must follow, and table filters must match the new "
+              "name"),
+    TableRule("dropped-table", "loss", lambda c, t: c.after is None,
+              lambda c, t: "the table and its rows are gone; no delete events are sent for them."
+              + _unsent(t)
+              + " Its subjects stay: a table made anew under this name is checked against their versions"),
+    TableRule("truncated", "loss", lambda c, t: c.rows == "truncated",
+              lambda c, t: "all rows are gone without delete events." + _unsent(t)),
+    TableRule("partitions-dropped", "loss", lambda c, t: c.rows == "partitions dropped",
+              lambda c, t: "the rows of these partitions are gone without delete events." + _unsent(t)),
+    TableRule("partitions-exchanged", "loss", lambda c, t: c.rows == "partitions exchanged",
+              lambda c, t: "a partition and a table exchange rows without row events." + _unsent(t)),
+    TableRule("partitions-moved", "change", lambda c, t: c.rows == "partitions moved",
+              "the physical tables get other ids (`ptn` of Open and Craft); rows are not sent again"),
+    TableRule("recovered", "loss", lambda c, t: c.rows == "recovered",
+              "the rows come back without insert events: downstream lacks them"),
+    TableRule("column-order", "change", _moved,
+              "columns change their places: readers that go by position, not by name, read other columns"),
+    TableRule("checksum-order", "break",
+              lambda c, t: t is not None and t.options.enable_row_checksum and _moved(c, t),
+              "row checksums are on and columns are not in the order of their ids any more: TiCDC's encoder mixes "
+              "columns "
+              "up or fails at the first row (golden avro/checksum)"),
+)  # fmt: skip
+
+
+def risks(change: TableChange, target: Target | None) -> list[Risk]:
+    """All that apply, in order of the rules. target None: the protocol is not known, so all protocols' rules apply."""
+    return [*_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target)]
+
+
+def _of_table(change: TableChange, target: Target | None) -> Iterator[Risk]:
+    for rule in TABLE_RULES:
+        if rule.when(change, target):
+            text = rule.text if isinstance(rule.text, str) else rule.text(change, target)
+            yield Risk(rule.id, rule.severity, str(change.id), "", text)
+
+
+def _of_pairs(change: TableChange, target: Target | None) -> Iterator[Risk]:
+    for old, new in change.pairs:
+        if old == new:
+            continue
+        for rule in PAIR_RULES:
+            if _applies(rule, target) and rule.when(old, new):
+                text = rule.text.format(c=new.name, o=old.name, old=type_text(old), new=type_text(new))
+                yield Risk(rule.id, rule.severity, str(change.id), new.name, text)
+
+
+def _of_columns(change: TableChange, target: Target | None) -> Iterator[Risk]:
+    for columns, rules in ((change.added, ADDED_RULES), (change.dropped, DROPPED_RULES)):
+        for column in columns:
+            for rule in rules:
+                if _applies(rule, target) and rule.when(column):
+                    text = rule.text.format(c=column.name, new=type_text(column))
+                    yield Risk(rule.id, rule.severity, str(change.id), column.name, text)
+
+
+def _applies(rule: PairRule | ColumnRule, target: Target | None) -> bool:
+    if target is None:
+        return True
+    if rule.protocols and target.protocol not in rule.protocols:
+        return False
+    return target.protocol not in AVRO or all(getattr(target.options, name) == value for name, value in rule.modes)

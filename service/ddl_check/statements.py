@@ -1,0 +1,200 @@
+"""SQL text → statements, and what each says in plain words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from schemas.ddl.parser.action_types import action_type
+from schemas.ddl.parser.lexer import OP, Mode, position, tokens
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import (
+    AlterDatabase,
+    AlterTable,
+    Clause,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    FlashbackDatabase,
+    NoColumnEffect,
+    NoRowEffect,
+    RecoverTable,
+    RenameTables,
+    Statement,
+    TruncateTable,
+)
+from schemas.model.errors import DdlError
+from service.ddl_check.descriptions import CLAUSES, described
+
+MAX_STATEMENTS: Final = 1000
+
+
+class Piece(NamedTuple):
+    """One statement of a text; line counts from 1."""
+
+    sql: str
+    line: int
+
+
+def split(text: str, mode: Mode) -> list[Piece]:
+    """The statements of a text, without the `;` between them. A text that is no SQL stays in one piece.
+
+    DdlError DDL_NOT_APPLICABLE for more than MAX_STATEMENTS.
+    """
+    try:
+        found = tokens(text, mode)
+    except DdlError:
+        return [_piece(text, 0, len(text))] if text.strip() else []
+    pieces, start, first = list[Piece](), 0, None
+    for token in found[:-1]:
+        if token.kind == OP and token.upper == ";":
+            if first is not None:
+                pieces.append(_piece(text, first, token.start))
+            start, first = token.end, None
+        elif first is None:
+            # Comments before a statement are not its own, but what opens an executable comment is.
+            between = text[start : token.start]
+            opened = re.search(r"/\*[!T]", between)
+            first = start + opened.start() if opened else token.start
+        if len(pieces) > MAX_STATEMENTS:
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"more than {MAX_STATEMENTS} statements; check them in parts")
+    if first is not None:
+        pieces.append(_piece(text, first, len(text)))
+    return pieces
+
+
+def _piece(text: str, start: int, end: int) -> Piece:
+    return Piece(
+        text[start:end].strip(), position(text, start + len(text[start:end]) - len(text[start:end].lstrip()))[0]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A statement as it was understood.
+
+    kind: its first words. reaches: whether TiCDC sends it (upstream ticdc `pkg/filter/ddl.go`). statement None: it is
+    no DDL (`rows` says whether its rows reach the changefeed), or it was not understood (`error` says why).
+    """
+
+    sql: str
+    line: int
+    db: str
+    kind: str
+    clauses: tuple[str, ...] = ()
+    statement: Statement | None = None
+    ddl_type: int | None = None
+    reaches: bool = True
+    note: str = ""
+    error: str = ""
+
+
+_KINDS: dict[type, str] = {
+    CreateDatabase: "CREATE DATABASE", AlterDatabase: "ALTER DATABASE", DropDatabase: "DROP DATABASE",
+    FlashbackDatabase: "FLASHBACK DATABASE", CreateTable: "CREATE TABLE", AlterTable: "ALTER TABLE",
+    RenameTables: "RENAME TABLE", TruncateTable: "TRUNCATE TABLE", RecoverTable: "RECOVER TABLE",
+}  # fmt: skip
+
+# First word of a statement that is no DDL → what it means for a changefeed.
+_ROWS = "It changes rows, not columns: the changefeed sends them with the schema it has"
+_SESSION = "It changes the session only"
+_READS = "It reads only"
+_NO_DDL: dict[str, str] = {
+    **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "BATCH"), _ROWS),
+    **dict.fromkeys(("SELECT", "SHOW", "EXPLAIN", "DESC", "DESCRIBE", "TABLE", "VALUES", "WITH", "TRACE", "HELP"),
+                    _READS),
+    **dict.fromkeys(("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PREPARE", "EXECUTE",
+                     "DEALLOCATE", "DO", "KILL"), _SESSION),
+    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "SPLIT", "REFRESH", "SHUTDOWN", "CALL"),
+                    "It changes no table's columns"),
+    **dict.fromkeys(("LOAD", "IMPORT", "RESTORE"),
+                    "It brings rows in without changing columns; rows of a physical import (IMPORT INTO, RESTORE, "
+                    "Lightning) do not reach a changefeed"),
+    "BACKUP": "It changes nothing",
+}  # fmt: skip
+
+# What changes in TiDB without an event (reference ddl.md; upstream ticdc `pkg/filter/ddl.go` has what is sent).
+_NOT_SENT = {
+    "SET TIFLASH REPLICA", "CACHE", "NOCACHE", "ATTRIBUTES", "PARTITION", "STATS_OPTIONS", "ANALYZE",
+    "AUTO_RANDOM_BASE", "ADD STATS_EXTENDED", "DROP STATS_EXTENDED", "ALTER CHECK", "DROP CHECK", "VALIDATION",
+    "ENABLE KEYS", "DISABLE KEYS", "ORDER BY", "ALGORITHM", "LOCK", "FORCE",
+}  # fmt: skip
+_SET_MODE = re.compile(r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?SQL_MODE\s*:?=\s*'([A-Za-z_,\s]*)'\s*", re.IGNORECASE)
+_USE = re.compile(r"USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where statements are typed: the current database, and how their text is read."""
+
+    db: str
+    mode: Mode
+
+    def after(self, sql: str) -> Session:
+        """After USE and SET sql_mode; anything else changes nothing."""
+        used = _USE.fullmatch(sql)
+        if used:
+            return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
+        chosen = _SET_MODE.fullmatch(sql)
+        return replace(self, mode=Mode.typed(chosen[1])) if chosen else self
+
+
+def understand(piece: Piece, session: Session) -> Understood:
+    """A statement, understood or not."""
+    sql, db = piece.sql, session.db
+    word = re.match(r"[(\s]*([A-Za-z]+)", sql)
+    first = word[1].upper() if word else ""
+    if first in _NO_DDL:
+        return Understood(sql, piece.line, db, first, reaches=False, note=_NO_DDL[first])
+    try:
+        statement = parse(sql, session.mode, db)
+    except DdlError as error:
+        return Understood(sql, piece.line, db, first or "nothing known", error=error.detail)
+    made = Understood(sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement))
+    note = _unsent(statement)
+    return replace(made, clauses=tuple(_words(statement)), reaches=not note, note=note)
+
+
+def _kind(statement: Statement) -> str:
+    match statement:
+        case DropTables():
+            return f"DROP {statement.kind.upper()}"
+        case CreateRelation():
+            return f"CREATE {statement.kind.upper()}"
+        case NoRowEffect():
+            return statement.what
+        case CreateTable() if statement.like:
+            return "CREATE TABLE … LIKE"
+    return _KINDS[type(statement)]
+
+
+def _unsent(statement: Statement) -> str:
+    """Why no event of it reaches a changefeed; "" when one does."""
+    match statement:
+        case CreateRelation(kind="sequence") | DropTables(kind="sequence"):
+            return "Sequences do not reach a changefeed"
+        case NoRowEffect():
+            return f"{statement.what} does not reach a changefeed"
+        case CreateTable(temporary="local") | DropTables(temporary="local"):
+            return "A temporary table is the session's own: no changefeed sees it"
+        case AlterTable() if statement.clauses and all(_silent(c) for c in statement.clauses):
+            return "Nothing of it reaches a changefeed, and no column changes"
+    return ""
+
+
+def _silent(clause: Clause) -> bool:
+    return isinstance(clause, NoColumnEffect) and clause.what in _NOT_SENT
+
+
+def _words(statement: Statement) -> Iterator[str]:
+    match statement:
+        case AlterTable():
+            yield from (CLAUSES[type(c)](c) for c in statement.clauses)
+            if not statement.clauses:
+                yield "nothing that is sent"
+        case _:
+            yield described(statement)

@@ -1,0 +1,193 @@
+"""What a statement does to each table: which table it was, which it becomes, and which column is which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.executor.indexes import PRIMARY
+from schemas.ddl.parser.statements import (
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    ExchangePartition,
+    NoColumnEffect,
+    RecoverTable,
+    RenameColumn,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TruncateTable,
+)
+from schemas.model.table import Column, Table, TableId
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """One table before and after a statement; None where there is none. renames: columns, by their old name.
+
+    rows: what happens to rows without a row event: "", or `truncated`, `partitions dropped`, `partitions exchanged`,
+    `recovered`.
+    """
+
+    before: Table | None
+    after: Table | None
+    renames: dict[str, str] = field(default_factory=dict)
+    rows: str = ""
+
+    @property
+    def id(self) -> TableId:
+        table = self.after or self.before
+        assert table is not None
+        return table.id
+
+    @property
+    def renamed(self) -> bool:
+        return self.before is not None and self.after is not None and self.before.id != self.after.id
+
+    @cached_property
+    def pairs(self) -> list[tuple[Column, Column]]:
+        """Columns that are on both sides, old and new, in the new table's order."""
+        if self.before is None or self.after is None:
+            return []
+        old_names = {new.lower(): old for old, new in self.renames.items()}
+        taken = {old.lower() for old in self.renames}
+        olds = {c.name.lower(): c for c in self.before.columns}
+        found = []
+        for column in self.after.columns:
+            name = old_names.get(column.name.lower())
+            if name is None and column.name.lower() in taken:
+                continue
+            old = olds.get((name or column.name).lower())
+            if old is not None:
+                found.append((old, column))
+        return found
+
+    @cached_property
+    def added(self) -> list[Column]:
+        kept = {new.name for _, new in self.pairs}
+        return [c for c in self.after.columns if c.name not in kept] if self.after else []
+
+    @cached_property
+    def dropped(self) -> list[Column]:
+        kept = {old.name for old, _ in self.pairs}
+        return [c for c in self.before.columns if c.name not in kept] if self.before and self.after else []
+
+    @property
+    def primary_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Columns of the primary key, before (by their new names) and after, in index order."""
+        return self._named(_primary(self.before)), _primary(self.after)
+
+    @property
+    def handle_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """As primary_keys, of the key by which TiCDC tells rows apart."""
+        before = self.before.handle_key if self.before else ()
+        return self._named(before), self.after.handle_key if self.after else ()
+
+    def _named(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.renames.get(c, c) for c in columns)
+
+
+def _primary(table: Table | None) -> tuple[str, ...]:
+    if table is None:
+        return ()
+    return next((i.columns for i in table.indexes if i.name == PRIMARY), table.primary_key)
+
+
+def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[TableChange]]:
+    """The catalog after a statement, and each table that it touches. DdlError as `apply`."""
+    ids = touched(catalog, statement, db)
+    after = apply(catalog, statement, db)
+    if after is catalog:
+        rows = _rows(statement)
+        same = [t for i in _unique(ids) if (t := catalog.table(i))] if rows else []
+        return after, [TableChange(t, t, rows=rows) for t in same]
+    origin = _origins(catalog, statement, db)
+    names, rows = _renames(statement), _rows(statement)
+    found: list[TableChange] = []
+    for id_ in _unique(ids):
+        key = _key(id_)
+        now = after.table(id_)
+        was = catalog.table(id_)
+        if key in origin:
+            source = origin[key]
+            was = catalog.table(source) if source is not None else None
+        if was is not None or now is not None:
+            found.append(TableChange(was, now, _old_spelling(was, names), rows))
+    return after, found
+
+
+def _key(id_: TableId) -> TableId:
+    return TableId(id_.db.lower(), id_.table.lower())
+
+
+def _unique(ids: tuple[TableId, ...]) -> list[TableId]:
+    return list({_key(i): i for i in ids}.values())
+
+
+def _old_spelling(table: Table | None, names: dict[str, str]) -> dict[str, str]:
+    """Renames by the columns' names as the table has them."""
+    if table is None or not names:
+        return {}
+    lower = {old.lower(): new for old, new in names.items()}
+    return {c.name: lower[c.name.lower()] for c in table.columns if c.name.lower() in lower}
+
+
+def _origins(catalog: Catalog, statement: Statement, db: str) -> dict[TableId, TableId | None]:
+    """New name → the name that its table had before; None: it is another table's name now, or free."""
+    pairs = []
+    match statement:
+        case RenameTables():
+            pairs = [(_id(a.db, a.table, db), _id(b.db, b.table, db)) for a, b in statement.pairs]
+        case AlterTable():
+            own = _id(statement.table.db, statement.table.table, db)
+            for clause in statement.clauses:
+                if isinstance(clause, RenameTo):
+                    pairs.append((own, _id(clause.new.db, clause.new.table, db)))
+    origin: dict[TableId, TableId | None] = {}
+    for old, new in pairs:
+        source = origin.get(_key(old), old) if _key(old) in origin else old
+        origin[_key(old)] = None
+        origin[_key(new)] = source
+    return origin
+
+
+def _id(db: str, table: str, current: str) -> TableId:
+    return TableId(db or current, table)
+
+
+def _renames(statement: Statement) -> dict[str, str]:
+    found = {}
+    if isinstance(statement, AlterTable):
+        for clause in statement.clauses:
+            if isinstance(clause, RenameColumn):
+                found[clause.old] = clause.new
+            elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
+                found[clause.old] = clause.column.name
+    return found
+
+
+_PARTITIONS = {
+    "DROP PARTITION": "partitions dropped", "TRUNCATE PARTITION": "partitions dropped",
+    "FIRST PARTITION": "partitions dropped", "REORGANIZE PARTITION": "partitions moved",
+    "COALESCE PARTITION": "partitions moved", "PARTITION BY": "partitions moved", "REMOVE": "partitions moved",
+}  # fmt: skip
+
+
+def _rows(statement: Statement) -> str:
+    match statement:
+        case TruncateTable():
+            return "truncated"
+        case RecoverTable():
+            return "recovered"
+        case AlterTable():
+            for clause in statement.clauses:
+                if isinstance(clause, ExchangePartition):
+                    return "partitions exchanged"
+                if isinstance(clause, NoColumnEffect) and clause.what in _PARTITIONS:
+                    return _PARTITIONS[clause.what]
+        case CreateTable():
+            return ""
+    return ""

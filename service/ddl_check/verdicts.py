@@ -1,0 +1,227 @@
+"""A table's subjects: would the registry take the new schemas, and why not, in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.ddl_check.ports import Registered, Rehearsal, Subjects
+from service.ddl_check.table_changes import TableChange
+from service.ddl_check.target_schemas import Published, Target
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectVerdict:
+    """What registering one schema under one subject would give. part: key or value."""
+
+    table: str
+    subject: str
+    part: str
+    schema: str
+    rehearsal: Rehearsal
+    reason: str
+
+    @property
+    def compatible(self) -> bool:
+        return not self.rehearsal.refusal
+
+    def form(self) -> dict[str, Any]:
+        one = self.rehearsal
+        against = None
+        if one.newest is not None:
+            assumed = not one.newest.version
+            against = {"version": one.newest.version or None, "id": one.newest.id or None, "assumed": assumed}
+        return {
+            "subject": self.subject,
+            "table": self.table,
+            "part": self.part,
+            "level": one.level,
+            "against": against,
+            "already_registered": one.same.version if one.same else None,
+            "compatible": self.compatible,
+            "code": one.refusal or None,
+            "messages": list(one.messages),
+            "warnings": list(one.warnings),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is in a registry, or will be. pending: by subject, schemas that earlier statements may bring in before this
+    one. assumed: by subject, taken as registered where nothing is.
+    """
+
+    subjects: Subjects
+    pending: Mapping[str, Sequence[str]]
+    assumed: Mapping[str, str]
+
+    def rehearse(self, subject: str, schema: str) -> tuple[Rehearsal, bool]:
+        """What a registration would get, and whether it is refused only after what is pending."""
+        known = self.assumed.get(subject)
+        now = self.subjects.rehearse(subject, schema)
+        base: list[str] = []
+        if known is not None and now.newest is None:
+            base = [known]
+            taken = Registered(subject, 0, 0, known)
+            now = replace(self.subjects.rehearse(subject, schema, base), newest=taken)
+            now = replace(now, same=taken if schema == known else None)
+        waiting = [s for s in self.pending.get(subject, ()) if s != schema]
+        if now.refusal or not waiting:
+            return now, False
+        later = self.subjects.rehearse(subject, schema, [*base, *waiting])
+        return (replace(later, newest=now.newest), True) if later.refusal else (now, False)
+
+
+def judge(
+    change: TableChange, target: Target, before: Published | None, made: Published, standing: Standing
+) -> list[SubjectVerdict]:
+    """Verdicts of key and value subject. before: the table's schemas before the statement."""
+    if target.subjects is None:
+        return []
+    found = []
+    for part, subject, schema in zip(("key", "value"), target.subjects, (made.key, made.value), strict=True):
+        if schema is None:
+            continue
+        now, between = standing.rehearse(subject, schema)
+        reason = _reason(change, now, schema, part)
+        old = getattr(before, part) if before else None
+        if now.refusal and old is not None and standing.rehearse(subject, old)[0].refusal:
+            reason = f"The table's schema is refused already without this statement, and stays so. {reason}"
+        elif between:
+            reason = f"If a row of the table comes between the earlier statement and this one: {reason}"
+        found.append(SubjectVerdict(str(change.id), subject, part, schema, now, reason))
+    return found
+
+
+def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
+    if one.refusal:
+        return refused(change, one, schema, part)
+    if one.newest is None:
+        return "Nothing is registered under the subject, so there is nothing to break."
+    before = "the schema of the table before the statement"
+    if one.same is not None and not one.same.version:
+        return f"The schema is {before}: nothing new is registered."
+    if one.same is not None:
+        if one.same.version == one.newest.version:
+            return f"The schema is the newest registered one (version {one.same.version}): nothing new is registered."
+        return (
+            f"The schema is registered already, as version {one.same.version}: the registry gives that version again."
+        )
+    if one.level == "NONE":
+        return f"The level is NONE: the registry takes any schema, as version {one.newest.version + 1} or later."
+    if not one.newest.version:
+        return f"Compatible under {one.level} with {before}."
+    return f"Compatible under {one.level} with version {one.newest.version}, the newest registered one."
+
+
+_PARTS = re.compile(r"errorType:'(?P<type>[A-Z_]+)', description:'(?P<words>.*?)', additionalInfo:'(?P<info>[^']*)'")
+_PATH = re.compile(r"path:? '(?P<path>/[^']*)'")
+_FIELD = re.compile(r"^/fields/(\d+)(?:/|$)")
+_KINDS = re.compile(r"reader type: (\w+) not compatible with writer type: (\w+)")
+
+_OTHER = {
+    "READ_ONLY": "The subject is READONLY: the registry refuses every new schema.",
+    "NOT_IN_READ_WRITE_MODE": "The subject is in IMPORT or FORWARD mode: the registry takes schemas with a given id "
+    "only.",
+    "INVALID_SCHEMA": "The registry can't read the schema that TiCDC would register.",
+    "INVALID_SUBJECT": "The registry does not take the subject's name.",
+}
+
+
+def refused(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
+    """Why the registry says no, in plain words."""
+    if one.refusal in _OTHER:
+        return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
+    newest = one.newest.schema if one.newest else "{}"
+    said = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
+    words = list(dict.fromkeys(s for s in said if s))
+    if not words:
+        words = [m for m in one.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
+    version = (
+        f"version {one.newest.version} of the {part} schema"
+        if one.newest and one.newest.version
+        else (f"the {part} schema of the table before the statement")
+    )
+    shown = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
+    return f"Not {one.level} compatible with {version}: {shown}."
+
+
+def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
+    parts = _PARTS.search(message)
+    if parts is None:
+        return ""
+    words, info = parts["words"], parts["info"]
+    forward = " in the old schema " in words or "The old schema" in words
+    path = _PATH.search(words)
+    field = _column(path["path"] if path else "", newest if forward else schema)
+    match parts["type"]:
+        case "READER_FIELD_MISSING_DEFAULT_VALUE":
+            return _gone(info, level) if forward else _missing(change, info, level)
+        case "NAME_MISMATCH":
+            return _name(change, info, schema, newest)
+        case "TYPE_MISMATCH" | "MISSING_UNION_BRANCH":
+            return _type(change, field, info, forward)
+    return words
+
+
+def _column(path: str, schema: str) -> str:
+    """The field that a path into a record leads to."""
+    found = _FIELD.match(path)
+    try:
+        fields = json.loads(schema)["fields"]
+        return str(fields[int(found[1])]["name"]) if found else ""
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+def _missing(change: TableChange, name: str, level: str) -> str:
+    column = next((c for c in (change.after.columns if change.after else ()) if c.name == name), None)
+    if column is None:
+        return f"field {name} has no default, and the rows written so far do not have it"
+    before = (
+        f"a reader with the new schema could not read the rows that are in the topic already: they have no `{name}`"
+    )
+    if column.has_default and column.default is not None:
+        return (
+            f"column `{name}` is NOT NULL with a default, but TiCDC writes no Avro default for a DECIMAL in mode "
+            f"`precise`; {before}"
+        )
+    return f"column `{name}` is NOT NULL and has no default; under {level} {before}"
+
+
+def _gone(name: str, level: str) -> str:
+    return (
+        f"field `{name}` of the old schema is gone and had no default; under {level} a consumer that still reads with "
+        "the old schema could not read the new rows"
+    )
+
+
+def _name(change: TableChange, info: str, schema: str, newest: str) -> str:
+    try:
+        old, new = (json.loads(text) for text in (newest, schema))
+        names = [f"{r['namespace']}.{r['name']}" for r in (old, new)]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return f"the record's name changes ({info})"
+    if change.renamed:
+        return f"the table's new name is the record's new name: {names[0]} becomes {names[1]}, in the same subject"
+    return (
+        f"the subject holds {names[0]} and the table is {names[1]}: two tables share one topic, and so one subject; "
+        "give each table a topic of its own ({schema}_{table} in a dispatcher)"
+    )
+
+
+def _type(change: TableChange, field: str, info: str, forward: bool) -> str:
+    kinds = _KINDS.search(info)
+    who = "consumers with the old schema" if forward else "a reader with the new schema"
+    pair = next(((b, a) for b, a in change.pairs if a.name == field), None)
+    if pair is not None and pair[0].nullable and not pair[1].nullable and "NULL" in info.upper():
+        return f"column `{field}` no longer allows NULL: {who} could not read the rows that hold NULL"
+    if pair is not None and not pair[0].nullable and pair[1].nullable and "NULL" in info.upper():
+        return f"column `{field}` allows NULL now: {who} could not read a NULL"
+    if kinds:
+        return f"column `{field}`: {who} expects {kinds[1].lower()} and would find {kinds[2].lower()}"
+    return f"column `{field}`: {who} could not read it ({info})"

@@ -1,0 +1,313 @@
+"""One event of a history: from the rows before it to the rows it makes. Nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+from uuid import NAMESPACE_OID, uuid5
+
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from schemas.ddl.parser.statements import (
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    FlashbackDatabase,
+    Name,
+    RecoverTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+)
+from schemas.model.errors import DdlError
+from schemas.model.table import Table, TableId
+from service.history import failures
+from service.history.compare import difference
+from service.history.lazy_catalog import Loaded, catalog
+from service.history.model import DatabaseRow, DdlRecord, Drift, DriftKind, Key, NameRow, Outcome, Rows, State, key_of
+from service.history.statements import involved, statement_of
+
+V = TypeVar("V", Table, Relation)
+
+
+class Step:
+    """An event about to be applied to the rows before it."""
+
+    def __init__(self, rows: Rows, record: DdlRecord) -> None:
+        self.rows, self.record = rows, record
+        self.position = record.position
+        self.out = Outcome()
+
+    def run(self) -> Outcome:
+        """Never raises DdlError: what can't be read or applied becomes rows that say so."""
+        if self.record.mode == "form":
+            self.snapshot(self.record.carried)
+            return self.out
+        try:
+            statement = statement_of(self.record)
+        except DdlError as error:
+            self.out.involved = involved(self.record, None)
+            failures.not_read(self, error)
+            return self.out
+        self.out.involved = involved(self.record, statement)
+        try:
+            if self.record.kind == "snapshot":
+                assert isinstance(statement, CreateTable)
+                self.snapshot(self._described(statement))
+            else:
+                self._apply(statement)
+        except DdlError as error:
+            self.out.names.clear()
+            self.out.databases.clear()
+            failures.not_applied(self, statement, error)
+        return self.out
+
+    # ---- what failures and snapshots use too
+    def before(self, key: Key) -> NameRow | None:
+        return self.rows.name(key, self.position)
+
+    def put(self, id_: TableId, state: State, **more: object) -> None:
+        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
+        self.out.names[key_of(id_)] = row
+
+    def new_id(self, key: Key) -> str:
+        """The same for the same event, so that a history made anew has the same ids."""
+        where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
+        return str(uuid5(NAMESPACE_OID, where))
+
+    def drift(self, kind: DriftKind, id_: TableId, detail: str, version_ts: int | None) -> None:
+        of = (self.record.changefeed, kind, id_.db, id_.table, self.position.commit_ts, detail, version_ts)
+        self.out.drift.append(Drift(*of))
+
+    # ---- snapshots
+    def _described(self, statement: CreateTable) -> Table:
+        id_ = TableId(statement.table.db or self.record.db, statement.table.table)
+        if not id_.db:
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
+        after = apply(_without(catalog(self.rows, self.position), id_), statement, self.record.db)
+        found = after.table(id_)
+        assert found is not None
+        return found
+
+    def snapshot(self, table: Table | None) -> None:
+        """A table as it was shown at this position. It replaces what was known of it."""
+        if table is None:
+            raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot without a table")
+        key = key_of(table.id)
+        self.out.involved.add(key)
+        old = self.before(key)
+        if old is not None and old.state is State.KNOWN and old.form:
+            differs = difference(self.rows.table(old.form, old.id), table)
+            if self.record.format:
+                # What a message describes does not take the place of what its DDL said. It names the schema by the
+                # time at which TiDB began to change it, so it may be that of the DDL which follows.
+                if differs and not self._is_next(key, table):
+                    self.drift(
+                        "snapshot", table.id, f"a message's table differs from the history: {differs}", old.since
+                    )
+                return
+            if differs:
+                self.drift("snapshot", table.id, f"a snapshot differs from the history: {differs}", old.since)
+        partial = self.record.partial
+        self.put(
+            table.id,
+            State.PARTIAL if partial else State.KNOWN,
+            table_id=old.table_id if old and old.live and old.table_id else self.new_id(key),
+            form=self.rows.keep(table),
+            since=self.position.commit_ts,
+            reason=partial,
+            dropped=old.dropped if old else None,
+        )
+
+    def _is_next(self, key: Key, table: Table) -> bool:
+        row = self.rows.following(key, self.position)
+        return row is not None and row.form is not None and not difference(self.rows.table(row.form, row.id), table)
+
+    # ---- statements
+    def _apply(self, statement: Statement) -> None:
+        before = catalog(self.rows, self.position)
+        if isinstance(statement, CreateTable):
+            before = self._forgotten(before, statement)
+        elif (
+            isinstance(statement, CreateDatabase) and self.rows.database(statement.name.lower(), self.position) is None
+        ):
+            # It may be known by tables that were shown; what it is itself, is told only now.
+            before = replace(before, databases=before.databases.without(statement.name))
+        after = apply(before, statement, self.record.db)
+        moved = self._moved(statement)
+        for key, tables, relations, dropped in self._changed(after):
+            self._row(key, tables, relations, dropped, moved, isinstance(statement, CreateTable))
+        self._drop_unknown(statement)
+        carried = self.record.carried
+        if carried is not None:
+            self._verify(carried)
+
+    def _forgotten(self, before: Catalog, statement: CreateTable) -> Catalog:
+        """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
+        id_ = TableId(statement.table.db or self.record.db, statement.table.table)
+        found = before.table(id_)
+        if found is None or statement.if_not_exists or statement.temporary == "local":
+            return before
+        row = self.before(key_of(id_))
+        detail = "CREATE TABLE of a table that was there: its DROP was not seen"
+        self.drift("gap", found.id, detail, row.since if row else None)
+        return _without(before, id_)
+
+    def _changed(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
+        """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
+        databases = after.databases
+        assert isinstance(databases, Loaded)
+        for db, database in databases.changes.items():
+            self._database(db, database)
+            if database is None:
+                continue
+            dropped = _changes(database.dropped)
+            keys = dict.fromkeys((*_changes(database.tables), *_changes(database.relations), *dropped))
+            for name in keys:
+                yield (db, name), database.tables.get(name), database.relations.get(name), dropped.get(name)
+
+    def _database(self, db: str, database: Database | None) -> None:
+        old = self.rows.database(db, self.position)
+        if database is None:
+            shown = next((row.id.db for row in self.rows.names(db, self.position)), db)
+            charset, collate = (old.charset, old.collate) if old else ("", "")
+            of = (old.name if old else shown, self.position, False, charset, collate, self.record.seq)
+            self.out.databases[db] = DatabaseRow(*of)
+            for row in self.rows.names(db, self.position):
+                if row.live:
+                    self._gone(row)
+            return
+        known = (old.charset, old.collate) if old and old.live else ("", "")
+        if known != tuple(database.charset) or (old is not None and not old.live):
+            self.out.databases[db] = DatabaseRow(
+                database.name, self.position, True, *database.charset, ddl=self.record.seq
+            )
+
+    def _gone(self, row: NameRow, dropped: tuple[str, bytes] | None = None) -> None:
+        self.put(
+            row.id,
+            State.GONE,
+            table_id=row.table_id,
+            form=row.form,
+            since=self.position.commit_ts,
+            relation=row.relation,
+            dropped=dropped or row.dropped,
+        )
+
+    def _row(
+        self,
+        key: Key,
+        table: Table | None,
+        relation: Relation | None,
+        dropped: Table | None,
+        moved: dict[Key, NameRow],
+        created: bool,
+    ) -> None:
+        old = self.before(key)
+        kept = old.dropped if old else None
+        if dropped is not None and old is not None:
+            kept = (old.table_id, self.rows.keep(dropped))
+        elif key in moved and moved[key].dropped is not None and kept == moved[key].dropped:
+            kept = None  # it is back
+        if table is None and relation is None:
+            if old is not None and old.live:
+                self._gone(old, kept)
+            return
+        if relation is not None:
+            self.put(relation.id, State.RELATION, relation=relation.kind, since=self.position.commit_ts, dropped=kept)
+            return
+        assert table is not None
+        source = moved.get(key) or (old if old and old.live and not created else None)
+        partial = source if source is not None and source.state is State.PARTIAL else None
+        self.put(
+            table.id,
+            State.PARTIAL if partial else State.KNOWN,
+            table_id=source.table_id if source and source.table_id else self.new_id(key),
+            form=self.rows.keep(table),
+            since=partial.since if partial else self.position.commit_ts,
+            reason=partial.reason if partial else "",
+            dropped=kept,
+        )
+
+    def _moved(self, statement: Statement) -> dict[Key, NameRow]:
+        """New name → the row of the logical table that has it after the statement, where names change."""
+        db, found = self.record.db, dict[Key, NameRow | None]()
+
+        def now(name: Name) -> NameRow | None:
+            key = _key(name, db)
+            return found[key] if key in found else self.before(key)
+
+        match statement:
+            case RenameTables():
+                for old, new in statement.pairs:
+                    row = now(old)
+                    found[_key(old, db)], found[_key(new, db)] = None, row
+            case AlterTable():
+                for clause in statement.clauses:
+                    if isinstance(clause, RenameTo):
+                        found[_key(clause.new, db)] = now(statement.table)
+            case CreateTable() if statement.like:
+                like = now(statement.like)
+                key = _key(statement.table, db)
+                if like is not None and like.state is State.PARTIAL:  # a copy knows no more than what it is copied from
+                    found[key] = NameRow(
+                        like.id, like.position, like.state, self.new_id(key), None, like.since, like.reason
+                    )
+            case RecoverTable() if statement.table:
+                row = now(statement.table)
+                if row is not None and row.dropped is not None:
+                    key = _key(statement.table._replace(table=statement.new or statement.table.table), db)
+                    back = NameRow(
+                        row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
+                    )
+                    found[key] = back
+            case FlashbackDatabase():
+                name = (statement.new or statement.name).lower()
+                for row in self.rows.names(statement.name.lower(), self.position):
+                    found[name, row.id.table.lower()] = row
+        return {key: row for key, row in found.items() if row is not None}
+
+    def _drop_unknown(self, statement: Statement) -> None:
+        """Dropping what is not known makes it gone all the same."""
+        if isinstance(statement, DropDatabase) and statement.name.lower() not in self.out.databases:
+            if self.rows.names(statement.name.lower(), self.position) or not statement.if_exists:
+                self._database(statement.name.lower(), None)
+            return
+        if not isinstance(statement, DropTables) or statement.temporary == "local":
+            return
+        for name in statement.tables:
+            id_ = TableId(name.db or self.record.db, name.table)
+            old = self.before(key_of(id_))
+            if key_of(id_) in self.out.names:
+                continue
+            if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
+                kept = old.dropped if old else None
+                table_id = old.table_id if old else ""
+                self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=kept)
+
+    def _verify(self, carried: Table) -> None:
+        row = self.out.names.get(key_of(carried.id))
+        if row is None or row.form is None or not row.live:
+            return
+        differs = difference(self.rows.table(row.form, row.id), carried)
+        if differs:
+            detail = f"the message's own table differs from what its statement gives: {differs}"
+            self.drift("payload", carried.id, detail, self.position.commit_ts)
+
+
+def _changes(names: Names[V]) -> dict[str, V | None]:
+    """What a statement changed; in a database that it made, all that is there."""
+    if isinstance(names, Loaded):
+        return dict(names.changes)
+    return {one.id.table.lower(): one for one in names}
+
+
+def _without(before: Catalog, id_: TableId) -> Catalog:
+    return before.without_table(id_)
+
+
+def _key(name: Name, db: str) -> Key:
+    return (name.db or db).lower(), name.table.lower()

@@ -1,0 +1,133 @@
+"""A catalog whose tables are read from the store when a statement asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
+from schemas.model.table import Table, TableId
+from service.history.model import DatabaseRow, NameRow, Position, Rows, State
+
+V = TypeVar("V")
+_ALWAYS_THERE = "test"  # the database of a new cluster
+
+
+class Loaded(Names[V]):
+    """Names that are loaded one by one; `changes` (lower case) is what statements made of them, None for gone."""
+
+    __slots__ = ("_list", "_load", "changes")
+
+    def __init__(
+        self,
+        load: Callable[[str], V | None],
+        list_: Callable[[], Iterable[tuple[str, V]]],
+        changes: Mapping[str, V | None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._load, self._list = load, list_
+        self.changes: Mapping[str, V | None] = changes or {}
+
+    def get(self, name: str) -> V | None:
+        key = name.lower()
+        return self.changes[key] if key in self.changes else self._load(key)
+
+    def _changed(self, name: str, value: V | None) -> Names[V]:
+        return Loaded(self._load, self._list, {**self.changes, name.lower(): value})
+
+    def __iter__(self) -> Iterator[V]:
+        yield from (value for key, value in self._list() if key not in self.changes)
+        yield from (value for value in self.changes.values() if value is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def catalog(rows: Rows, before: Position) -> Catalog:
+    """The catalog just before a position."""
+    return Catalog(
+        Loaded(lambda db: _database(rows, db, before), _unlisted),
+        Loaded(lambda db: _gone(rows, db, before), _unlisted),
+    )
+
+
+def _unlisted() -> Iterable[tuple[str, Database]]:
+    raise NotImplementedError("no statement is about all databases")
+
+
+def _database(rows: Rows, db: str, before: Position) -> Database | None:
+    row = rows.database(db, before)
+    if row is None:
+        implied = _implied(rows, db, before)
+        return _with_names(rows, implied, before, None) if implied else None
+    return _with_names(rows, Database(row.name, _charset(row)), before, row) if row.live else None
+
+
+def _implied(rows: Rows, db: str, before: Position) -> Database | None:
+    """A database whose CREATE was not seen: known by its tables."""
+    if db == _ALWAYS_THERE:
+        return Database(_ALWAYS_THERE, DEFAULT)
+    found = rows.any_name(db, before)
+    return Database(found.id.db, UNKNOWN) if found else None
+
+
+def _charset(row: DatabaseRow) -> Charset:
+    return Charset(row.charset, row.collate)
+
+
+def _with_names(rows: Rows, database: Database, before: Position, row: DatabaseRow | None) -> Database:
+    db = database.name.lower()
+
+    def newest() -> list[NameRow]:
+        return rows.names(db, before)
+
+    def dropped(found: NameRow | None) -> Table | None:
+        # What was dropped before the database itself was made anew is gone for good.
+        if found is None or found.dropped is None or (row is not None and found.position < row.position):
+            return None
+        return rows.table(found.dropped[1], found.id)
+
+    return Database(
+        database.name,
+        database.charset,
+        Loaded(
+            lambda key: _table(rows, rows.name((db, key), before)),
+            lambda: [(r.id.table.lower(), t) for r in newest() if (t := _table(rows, r))],
+        ),
+        Loaded(
+            lambda key: _relation(rows.name((db, key), before)),
+            lambda: [(r.id.table.lower(), one) for r in newest() if (one := _relation(r))],
+        ),
+        Loaded(
+            lambda key: dropped(rows.name((db, key), before)),
+            lambda: [(r.id.table.lower(), t) for r in newest() if (t := dropped(r))],
+        ),
+    )
+
+
+def _table(rows: Rows, row: NameRow | None) -> Table | None:
+    return rows.table(row.form, row.id) if row is not None and row.has_table and row.form else None
+
+
+def _relation(row: NameRow | None) -> Relation | None:
+    return Relation(row.relation, row.id) if row is not None and row.state is State.RELATION else None
+
+
+def _gone(rows: Rows, db: str, before: Position) -> Database | None:
+    """What FLASHBACK DATABASE can bring back: the tables that went when the database went."""
+    row = rows.database(db, before)
+    if row is None or row.live:
+        return None
+
+    def tables() -> list[tuple[str, Table]]:
+        last = [r for r in rows.names(db, before) if r.position == row.position and r.form and not r.relation]
+        return [(r.id.table.lower(), rows.table(r.form, TableId(row.name, r.id.table))) for r in last if r.form]
+
+    by_name = dict[str, Table]()
+
+    def one(key: str) -> Table | None:
+        by_name.update({} if by_name else tables())
+        return by_name.get(key)
+
+    return Database(row.name, _charset(row), Loaded(one, tables))

@@ -1,0 +1,226 @@
+"""What people give to a history: statements and snapshots, from a JSON object or a command line.
+
+Also tables that messages describe themselves: Simple's tableSchema, Debezium's tableChanges.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from schemas.ddl.parser.lexer import SHOW, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
+from schemas.formats.base import Context
+from schemas.formats.debezium.schema_changes import table_after
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import DdlError, RegistryError, WireError
+from schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
+from schemas.model.ports import SchemaId, SchemaSource
+from schemas.model.table import Table, TableId
+from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
+from service.history.ports import HistoryReader
+from service.history.table_schemas import of_schemas
+from service.history.times import clean, tso_of
+
+_NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
+
+
+def table_after_event(event: DdlEvent) -> tuple[Table, str] | None:
+    """(the table after a DDL event, what is not known of it), where the message tells it."""
+    if event.schema is not None:
+        return event.schema, ""
+    found = table_after(event.extra.get("tableChanges"), TableId(event.db, event.table))
+    if found is None:
+        return None
+    return found, _NOT_TOLD if any(c.vague for c in found.columns) else ""
+
+
+Json = Mapping[str, Any]
+_DDL: Final = frozenset({"changefeed", "commit_ts", "time", "db", "table", "query", "sql_mode", "mode"})
+_SNAPSHOT: Final = frozenset(
+    {"changefeed", "commit_ts", "time", "db", "table", "query", "subject", "version", "message", "format"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    changefeed: str
+    records: tuple[DdlRecord, ...]
+
+
+class SubjectTexts(Protocol):
+    def text(self, subject: str, version: int | None) -> tuple[str, int]:
+        """(schema text, version) of a subject; its newest version with None."""
+
+
+def ddl_given(body: Json, history: HistoryReader) -> Given:
+    """A statement, for the changefeed that is named, or the only one.
+
+    RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
+    """
+    _known(body, _DDL)
+    when = _when(body)
+    if when is None:
+        raise _wrong("commit_ts (a TSO) or time (RFC 3339) is needed: when did the statement take effect?")
+    mode = _text(body, "mode", "typed")
+    if mode not in ("typed", "wire"):
+        raise _wrong(f"mode {mode!r}: typed or wire is needed")
+    db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
+    table = _text(body, "table") or table_of(query, db, mode, sql_mode)
+    record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
+    return Given(record.changefeed, (record,))
+
+
+def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
+    """The table that a statement is about, "" for none; RENAME: its new name. RegistryError where it can't be read."""
+    modes = {"wire": Mode(backslashes=False), "show": SHOW}
+    try:
+        statement = parse(query, modes.get(mode) or Mode.typed(sql_mode), db)
+    except DdlError as error:
+        raise RegistryError(error.code, **error.fields) from error
+    match statement:
+        case AlterTable() | CreateTable() | TruncateTable():
+            return statement.table.table
+        case RenameTables():
+            return statement.pairs[-1][1].table
+        case DropTables():
+            return statement.tables[0].table
+        case RecoverTable() if statement.table:
+            return statement.new or statement.table.table
+    return ""
+
+
+def snapshot_given(body: Json, history: HistoryReader, subjects: SubjectTexts) -> Given:
+    """A snapshot: {"query"} (SHOW CREATE TABLE), {"subject", "version"}, or {"message", "format"}.
+
+    Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `ddl_given`.
+    """
+    _known(body, _SNAPSHOT)
+    sources = [name for name in ("query", "subject", "message") if name in body]
+    if len(sources) != 1:
+        raise _wrong("one of query (SHOW CREATE TABLE), subject or message is needed")
+    name = _feed(body, history)
+    when = _when(body)
+    if when is None:
+        when = next((one.sealed_ts for one in history.changefeeds() if one.name == name and one.sealed_ts), None)
+    if when is None:
+        when = ms_to_tso(time.time_ns() // 1_000_000)
+    one = {"query": _shown, "subject": _registered, "message": _message}[sources[0]]
+    record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), subjects)
+    return Given(name, (record,))
+
+
+def _shown(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
+    query = _text(body, "query", None)
+    table = table_of(query, record.db, "show")
+    if record.table and record.table.lower() != table.lower():
+        raise _wrong(f"the statement creates {table!r}, not {record.table!r}")
+    return replace(record, query=query, mode="show", table=table)
+
+
+def _registered(body: Json, record: DdlRecord, subjects: SubjectTexts) -> DdlRecord:
+    subject, version = _text(body, "subject", None), body.get("version")
+    if version in (None, "latest"):
+        number = None
+    elif type(version) is int and 0 < version < 1 << 31:
+        number = version
+    else:
+        raise _wrong("version is a number, or latest")
+    text, number = subjects.text(subject, number)
+    key = None
+    if subject.endswith("-value"):
+        try:
+            key = subjects.text(subject.removesuffix("-value") + "-key", None)[0]
+        except RegistryError:
+            key = None  # a table without primary key has none
+    try:
+        table, reason = of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
+    except DdlError as error:
+        raise RegistryError(error.code, **error.fields) from error
+    return _form(record, table, reason)
+
+
+def _form(record: DdlRecord, table: Table, partial: str) -> DdlRecord:
+    return replace(record, db=table.id.db, table=table.id.table, mode="form", carried=table, partial=partial)
+
+
+class _NoSchemas(SchemaSource):
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a snapshot")
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        raise WireError("UNKNOWN_SCHEMA_ID", where="a snapshot", id=subject, source="a snapshot")
+
+
+def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
+    """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
+    given = body["message"]
+    if not isinstance(given, dict):
+        raise _wrong("message: an object with key_b64 and value_b64 is needed")
+    try:
+        key, value = (
+            None if given.get(name) is None else base64.b64decode(given[name], validate=True)
+            for name in ("key_b64", "value_b64")
+        )
+        events = format_named(_text(body, "format", "auto")).decoder(Context(_NoSchemas())).decode(Message(key, value))
+    except (TypeError, binascii.Error, ValueError) as error:
+        raise _wrong(f"message: {error}") from error
+    except WireError as error:
+        raise _wrong(f"message: {error.detail}") from error
+    for event in events:
+        found = table_after_event(event) if isinstance(event, DdlEvent) else None
+        if found is not None:
+            table, partial = found
+            id_ = TableId(record.db or table.id.db, record.table or table.id.table)
+            return _form(record, replace(table, id=id_), partial)
+    raise _wrong("message: it describes no table; a Simple BOOTSTRAP, or a Debezium DDL with tableChanges, does")
+
+
+# ---- fields
+def _known(body: Json, names: frozenset[str]) -> None:
+    unknown = sorted(body.keys() - names)
+    if unknown:
+        raise _wrong(f"{', '.join(unknown)[:200]}: not known; known: {', '.join(sorted(names))}")
+
+
+def _feed(body: Json, history: HistoryReader) -> str:
+    if body.get("changefeed") is None:
+        there = history.changefeeds()
+        if len(there) > 1:
+            raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for one in there))
+        return there[0].name if there else DEFAULT_CHANGEFEED
+    name = _text(body, "changefeed")
+    if not name or len(name) > 200 or not name.isprintable():
+        raise _wrong("changefeed: a name of 1 to 200 characters is needed")
+    return name
+
+
+def _text(body: Json, name: str, default: str | None = "") -> str:
+    value = body.get(name, default)
+    if not isinstance(value, str):
+        raise _wrong(f"{name}: a text is needed")
+    return clean(value)
+
+
+def _when(body: Json) -> int | None:
+    ts, moment = body.get("commit_ts"), body.get("time")
+    if type(ts) is int and 0 <= ts <= MAX_TSO:
+        return ts
+    if ts is None and moment is None:
+        return None
+    text = moment if ts is None else ts
+    if not isinstance(text, str):
+        raise RegistryError("INVALID_TIME", text=str(text)[:80])
+    return tso_of(text)
+
+
+def _wrong(details: str) -> RegistryError:
+    return RegistryError("UNPROCESSABLE", details=details)

@@ -1,0 +1,127 @@
+"""Which registered schemas are those of a table's versions, and which are of none: from the schemas' identities.
+
+Where the newest schema of a subject is of no version of its table, the registry and the history drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from schemas.model.names import sanitise_name
+from schemas.model.table import TableId
+from service.history.ports import HistoryReader
+from service.history.table_schemas import Derivations, Derived, Mode, rarer
+
+Json = dict[str, Any]
+_PAGE = 5000
+_MOST = 1000
+
+
+class Newest(Protocol):
+    """A registered version, as the registry has it."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def content(self) -> Any: ...
+
+
+def registry_drift(
+    history: HistoryReader,
+    changefeed: str,
+    newest: Iterable[tuple[Newest, str, str]],
+    derivations: Derivations,
+    canonical: Callable[[str], str],
+) -> list[Json]:
+    """Subjects whose newest version no known version of the table gives, at most 1,000.
+
+    newest: (version, namespace, name of its record). TiCDC registers at the first row after a DDL, so the schema of an
+    older version is no drift; a subject of a table that the history does not know is none either.
+    """
+    names: dict[tuple[str, str], list[TableId]] | None = None
+    found: list[Json] = []
+    for one, namespace, name in newest:
+        if names is None:
+            names = _names(history, changefeed)
+        db = namespace.rpartition(".")[2]
+        tables = names.get((db.lower(), name.lower()), [])
+        keyspace = namespace.rpartition(".")[0]
+        judge = _Judge(history, changefeed, keyspace, derivations, canonical)
+        if tables and not any(judge.gives(id_, one.content.text) for id_ in tables):
+            detail = "the newest schema is that of no known version of the table"
+            shown = {"subject": one.subject, "version": one.version, "id": one.id}
+            found.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **shown, "detail": detail})
+            if len(found) == _MOST:
+                break
+    return found
+
+
+def _names(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
+    """Tables by their names as Avro writes them."""
+    found: dict[tuple[str, str], list[TableId]] = {}
+    offset = 0
+    while rows := history.tables(changefeed, None, offset, _PAGE):
+        for row in rows:
+            key = (sanitise_name(row.id.db).lower(), sanitise_name(row.id.table).lower())
+            found.setdefault(key, []).append(row.id)
+        offset += _PAGE
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    history: HistoryReader
+    changefeed: str
+    keyspace: str
+    derivations: Derivations
+    canonical: Callable[[str], str]
+
+    def gives(self, id_: TableId, wanted: str) -> bool:
+        """Whether a version gives this schema, newest first; one whose schema can't be told may."""
+        for row in reversed(self.history.versions(self.changefeed, *id_)):
+            if row.table is None:
+                if row.live:
+                    return True
+                continue
+            derived = self.derivations.of(row.table, row.form, self.keyspace).schemas
+            if any(one.text is None and one.part == "value" for one in derived):
+                return True
+            texts = (one.text for one in derived if one.text is not None)
+            if any(self.canonical(text) == wanted for text in (*texts, *rarer(row.table, self.keyspace))):
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    subject: str
+    version: int
+    id: int
+
+
+class Subjects(Protocol):
+    """The registry, as far as links need it."""
+
+    def holding(self, texts: Iterable[str]) -> dict[str, list[Registered]]:
+        """Schema text → the subject versions, undeleted, that hold this schema."""
+
+
+def links(derived: Derived, subjects: Subjects) -> list[Json]:
+    """The subject versions with one of the table's schemas, each with the modes in which TiCDC writes it so."""
+    modes: dict[tuple[str, str], list[Mode]] = {}
+    for one in derived.schemas:
+        if one.text is not None:
+            modes.setdefault((one.text, one.part), []).append(one.mode)
+    held = subjects.holding(text for text, _ in modes)
+    found = []
+    for (text, part), of in modes.items():
+        for holder in held.get(text, ()):
+            shown = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
+            found.append({**shown, "modes": [mode.shown() for mode in of]})
+    return sorted(found, key=lambda link: (link["subject"], link["version"]))

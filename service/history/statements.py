@@ -1,0 +1,82 @@
+"""A record's statement: parsed, and on which names its effect depends."""
+
+from __future__ import annotations
+
+from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropDatabase,
+    DropTables,
+    ExchangePartition,
+    FlashbackDatabase,
+    Name,
+    RecoverTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TruncateTable,
+)
+from schemas.model.errors import DdlError
+from service.history.model import ALL, DdlRecord, Key
+
+ALTERED = "altered"
+"""Mode of a statement that could not be kept as it was: it is never read, so that nobody takes it for the original."""
+
+
+def statement_of(record: DdlRecord) -> Statement:
+    """DdlError where it can't be read; also for a snapshot whose statement is no CREATE TABLE."""
+    if record.mode == ALTERED:
+        raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
+    mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or Mode.typed(record.sql_mode)
+    found = parse(record.query, mode, record.db)
+    if record.kind == "snapshot" and not (isinstance(found, CreateTable) and found.like is None):
+        raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
+    return found
+
+
+def involved(record: DdlRecord, statement: Statement | None) -> set[Key]:
+    """The names a statement is about or reads; those of a record that could not be read are the message's own."""
+    db = record.db
+    own = {(db.lower(), record.table.lower())} if record.table else set()
+    match statement:
+        case None:
+            return own
+        case CreateTable():
+            like = {_key(statement.like, db)} if statement.like else set()
+            return {_key(statement.table, db), (_key(statement.table, db)[0], ""), *like}
+        case AlterTable():
+            found = {_key(statement.table, db)}
+            for clause in statement.clauses:
+                if isinstance(clause, RenameTo):
+                    found.add(_key(clause.new, db))
+                elif isinstance(clause, ExchangePartition):
+                    found.add(_key(clause.table, db))
+            return found
+        case CreateRelation() | TruncateTable():
+            return {_key(statement.table, db)}
+        case DropTables():
+            return {_key(name, db) for name in statement.tables}
+        case RenameTables():
+            return {_key(name, db) for pair in statement.pairs for name in pair}
+        case RecoverTable():
+            if statement.table is None:
+                return own
+            key = _key(statement.table, db)
+            return {key, (key[0], statement.new.lower() or key[1])}
+        case CreateDatabase() | AlterDatabase():
+            return {((statement.name or db).lower(), "")}
+        case DropDatabase() | FlashbackDatabase():
+            names = {statement.name.lower()}
+            if isinstance(statement, FlashbackDatabase) and statement.new:
+                names.add(statement.new.lower())
+            return {(name, part) for name in names for part in ("", ALL)}
+    return set()
+
+
+def _key(name: Name, db: str) -> Key:
+    return (name.db or db).lower(), name.table.lower()

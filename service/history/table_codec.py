@@ -1,0 +1,134 @@
+"""Tables as the store keeps them: compact, the same bytes for the same columns, whatever the table is called.
+
+A form is JSON, deflated: [columns, indexes, charset, collate, comment]; a column is [name, type, flags, others], its
+flags one number and `others` what differs from a plain column. Stored forms must stay readable: `_FLAGS` only grows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, Final
+
+from schemas.model.table import Column, Index, Table, TableId
+from schemas.model.types import BY_NAME
+
+_FLAGS: Final = (
+    "unsigned", "nullable", "has_default", "default_is_expr", "default_unzoned", "handle_key", "primary_key", "virtual",
+    "zerofill", "auto_increment", "unique_key", "multiple_key",
+)  # fmt: skip
+_MOST_TEXTS: Final = 50_000
+# Field of a column → its key in `others`, and what is left out.
+_OTHERS: Final = (
+    ("length", "l", None), ("scale", "s", None), ("elements", "e", ()), ("default", "d", None), ("vague", "v", ""),
+    ("charset", "c", ""), ("collate", "o", ""), ("comment", "m", ""), ("on_update", "u", ""), ("generated", "g", None),
+    ("id", "i", 0),
+)  # fmt: skip
+
+
+def encode(table: Table) -> bytes:
+    """A table without its name."""
+    indexes = [[i.name, list(i.columns), int(i.unique)] for i in table.indexes]
+    rest = _json([indexes, table.charset, table.collate, table.comment])
+    text = f"[[{','.join(map(_column, table.columns))}],{rest[1:]}"
+    # Deflated at the lowest level: most of what can be gained, in a third of the time.
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
+
+
+_texts: dict[int, tuple[Column, str]] = {}
+
+
+def _column(column: Column) -> str:
+    """A column's text, kept for a while: from version to version nearly all columns are the same objects."""
+    known = _texts.get(id(column))
+    if known is not None and known[0] is column:
+        return known[1]
+    flags = sum(1 << bit for bit, name in enumerate(_FLAGS) if getattr(column, name))
+    others: dict[str, Any] = {}
+    for name, key, left_out in _OTHERS:
+        value = getattr(column, name)
+        if value != left_out:
+            others[key] = {"hex": value.hex()} if isinstance(value, bytes) else value
+    text = _json([column.name, column.type.name, flags, others])
+    if len(_texts) >= _MOST_TEXTS:
+        _texts.clear()
+    _texts[id(column)] = (column, text)
+    return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(form: bytes, id_: TableId) -> Table:
+    """The table that `encode` was given, under a name."""
+    columns, indexes, charset, collate, comment = json.loads(zlib.decompress(form).decode("utf-8", "surrogatepass"))
+    return Table(
+        id_,
+        tuple(map(_interned, columns)),
+        tuple(Index(name, tuple(parts), bool(unique)) for name, parts, unique in indexes),
+        charset,
+        collate,
+        comment,
+    )
+
+
+_columns: dict[str, Column] = {}
+
+
+def _interned(form: list[Any]) -> Column:
+    """Equal columns of different tables and versions are one object: most databases repeat themselves."""
+    key = repr(form)
+    known = _columns.get(key)
+    if known is None:
+        if len(_columns) >= _MOST_TEXTS:
+            _columns.clear()
+        known = _columns[key] = _read(*form)
+    return known
+
+
+def _read(name: str, kind: str, flags: int, others: dict[str, Any]) -> Column:
+    given: dict[str, Any] = {flag: bool(flags >> bit & 1) for bit, flag in enumerate(_FLAGS)}
+    for field, key, _ in _OTHERS:
+        if key in others:
+            value = others[key]
+            if isinstance(value, dict):
+                value = bytes.fromhex(value["hex"])
+            given[field] = tuple(value) if field == "elements" else value
+    return Column(name, BY_NAME[kind], **given)
+
+
+def digest(form: bytes) -> bytes:
+    """The name of a form: 16 bytes."""
+    return hashlib.blake2b(form, digest_size=16).digest()
+
+
+class Tables:
+    """Decoded tables, the least recently used dropped first; `most` counts columns. For several threads."""
+
+    def __init__(self, most: int = 250_000) -> None:
+        self._most = most
+        self._columns = 0
+        self._kept: OrderedDict[tuple[bytes, TableId], Table] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, form: bytes, id_: TableId) -> Table | None:
+        """form: its digest."""
+        with self._lock:
+            found = self._kept.get((form, id_))
+            if found is not None:
+                self._kept.move_to_end((form, id_))
+            return found
+
+    def put(self, form: bytes, table: Table) -> None:
+        with self._lock:
+            if (form, table.id) in self._kept:
+                return
+            self._kept[form, table.id] = table
+            self._columns += len(table.columns)
+            while self._columns > self._most and len(self._kept) > 1:
+                _, dropped = self._kept.popitem(last=False)
+                self._columns -= len(dropped.columns)

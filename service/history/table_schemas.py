@@ -1,0 +1,227 @@
+"""What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not.
+
+Tables from what people have at hand: a registered Avro schema, or a message that describes one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from threading import Lock
+from typing import Any, Final
+
+from schemas.ddl.executor.show_create import show_create
+from schemas.formats.avro import schema
+from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.debezium import json_schema
+from schemas.model import spark_types
+from schemas.model.errors import DdlError, WireError
+from schemas.model.options import Options
+from schemas.model.table import Column, Index, Table, TableId
+from schemas.model.types import Kind
+from service.history.table_json import table_form
+
+# What an Avro type of TiCDC's can be besides the column's own type; Avro writes all of them alike.
+AVRO_FOLDS: dict[str, str] = {
+    "int": "TINYINT, SMALLINT, MEDIUMINT or INT",
+    "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
+    "text": "a character type of any length",
+    "blob": "a binary type of any length",
+}
+_FRACTIONS = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+
+
+def of_schemas(value: str, key: str | None, db: str, table: str, subject: str) -> tuple[Table, str]:
+    """(table, what is not known of it) from the schemas that TiCDC registered. DdlError for a schema not of TiCDC's.
+
+    db, table: "" takes the names in the schema, in which every character that Avro does not take is a `_`.
+    """
+    record, keys = _record(value, subject), _record(key, subject) if key else None
+    primary = tuple(c.name for c in keys.columns) if keys else ()
+    id_ = TableId(db or record.id.db, table or record.id.table)
+    columns = tuple(_column(c, primary) for c in record.columns)
+    indexes = (Index("PRIMARY", primary, unique=True),) if primary else ()
+    reason = f"its schema in subject {subject} tells neither lengths, nor character sets, nor keys but the primary one"
+    return Table(id_, columns, indexes), reason
+
+
+def _record(text: str, subject: str) -> Record:
+    try:
+        return compile_record(text, f"subject {subject}")
+    except WireError as error:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"no schema of TiCDC's: {error.detail}") from error
+
+
+def _column(column: Column, primary: tuple[str, ...]) -> Column:
+    vague = AVRO_FOLDS.get(column.type.name, "")
+    if column.type.kind in _FRACTIONS:
+        vague = f"{column.type.name} with 0 to 6 fraction digits"
+    is_key = column.name in primary
+    return replace(column, vague=vague, primary_key=is_key, handle_key=is_key, nullable=column.nullable and not is_key)
+
+
+def as_avro_sees(table: Table) -> Table:
+    """The table where only Avro's types matter: what Avro writes alike is no longer vague."""
+    return replace(table, columns=tuple(_told(c) for c in table.columns))
+
+
+def _told(column: Column) -> Column:
+    folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in _FRACTIONS)
+    return replace(column, vague="") if folded and "default" not in column.vague else column
+
+
+Json = dict[str, Any]
+_DECIMAL: Final = ("precise", "string")
+_SPARK_TEXTS: Final = ("text", "blob", "datetime", "timestamp", "time")  # the same in Spark, whatever their lengths
+_BIGINT: Final = ("long", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How a changefeed writes Avro: avro-decimal-handling-mode, avro-bigint-unsigned-handling-mode, tidb-extension."""
+
+    decimal: str
+    bigint: str
+    extension: bool
+
+    def options(self, keyspace: str = "default", **more: Any) -> Options:
+        return Options(
+            avro_decimal_handling_mode=self.decimal,
+            avro_bigint_unsigned_handling_mode=self.bigint,
+            enable_tidb_extension=self.extension,
+            keyspace=keyspace,
+            **more,
+        )
+
+    def shown(self) -> Json:
+        return {"decimal": self.decimal, "bigint_unsigned": self.bigint, "extension": self.extension}
+
+
+MODES: Final = tuple(Mode(*of) for of in product(_DECIMAL, _BIGINT, (False, True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema that TiCDC registers: text is None where it can't be said what it is, and `problem` says why."""
+
+    part: str
+    mode: Mode
+    text: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Everything of one table. `body` is the JSON that `/history/…/at/…` shows of it."""
+
+    schemas: tuple[Schema, ...]
+    body: Json
+
+
+def derive(table: Table, keyspace: str = "default") -> Derived:
+    """Nothing is raised: what can't be derived says why. keyspace: the changefeed's, the first part of namespaces."""
+    schemas: list[Schema] = []
+    shown: list[Json] = []
+    seen = as_avro_sees(table)
+    made: dict[tuple[object, ...], Schema] = {}
+    for mode in MODES:
+        line = mode.shown()
+        for part, columns in (("value", seen.columns), ("key", tuple(c for c in seen.columns if c.primary_key))):
+            # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
+            alike = (
+                part,
+                mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
+                mode.bigint if any(c.unsigned and c.type.bits == 64 for c in columns) else "",
+                mode.extension and part == "value",
+            )
+            if alike not in made:
+                made[alike] = _schema(part, mode, seen, mode.options(keyspace))
+            one = replace(made[alike], mode=mode)
+            schemas.append(one)
+            line[part] = one.text
+            if one.problem:
+                line[f"{part}_problem"] = one.problem
+        shown.append(line)
+    body = {
+        "table": table_form(table),
+        "show_create": show_create(table),
+        "avro": shown,
+        "debezium": _debezium(table),
+        "spark": _spark(table),
+    }
+    return Derived(tuple(schemas), body)
+
+
+def rarer(table: Table, keyspace: str) -> Iterator[str]:
+    """The value schemas of avro-include-before-value, and of row checksums, where they can be derived."""
+    seen = as_avro_sees(table)
+    for mode, before, checksum in product(MODES, (False, True), (False, True)):
+        if before or checksum:
+            options = mode.options(keyspace, avro_include_before_value=before, enable_row_checksum=checksum)
+            text = _schema("value", mode, seen, options).text
+            if text is not None:
+                yield text
+
+
+def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
+    try:
+        if part == "value":
+            return Schema(part, mode, schema.value_schema(table, options))
+        text = schema.key_schema(table, options)
+        return Schema(part, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
+    except (WireError, ValueError, ArithmeticError) as error:
+        problem = error.detail if isinstance(error, WireError) else str(error)
+        return Schema(part, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
+
+
+def _spark(table: Table) -> Json:
+    vague = next((c for c in table.columns if c.vague and c.type.name not in _SPARK_TEXTS), None)
+    if vague is not None:
+        return {"ddl": None, "struct": None, "problem": f"column {vague.name} may be {vague.vague}"}
+    return {"ddl": spark_types.ddl(table), "struct": spark_types.struct(table)}
+
+
+def _debezium(table: Table) -> Json:
+    """The Connect schemas that TiCDC's Debezium messages carry."""
+    options = Options()
+    vague = next((c for c in table.columns if c.vague), None)
+    if vague is not None:
+        return {"key": None, "value": None, "problem": f"column {vague.name} may be {vague.vague}"}
+    unzoned = next((c.name for c in table.columns if c.default_unzoned), None)
+    if unzoned is not None:
+        problem = f"column {unzoned}: the zone of its TIMESTAMP default is not known; say it with ddl_time_zone"
+        return {"key": None, "value": None, "problem": problem}
+    try:
+        key = json.loads(json_schema.key_schema(table, options, options.cluster_id))
+        return {"key": key, "value": json.loads(json_schema.value_schema(table, options, options.cluster_id, None))}
+    except (WireError, ValueError, ArithmeticError) as error:
+        problem = error.detail if isinstance(error, WireError) else str(error)
+        return {"key": None, "value": None, "problem": problem}
+
+
+class Derivations:
+    """The least recently used are dropped first."""
+
+    def __init__(self, most: int = 400) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[object, ...], Derived] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, table: Table, form: str, keyspace: str = "default") -> Derived:
+        """form: `VersionRow.form`."""
+        zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
+        key = (form, table.id, keyspace, zoned)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        found = derive(table, keyspace)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found

@@ -1,0 +1,238 @@
+"""The app run by uvicorn on a socket that we bound ourselves, so that port 0 works and failures are clear.
+
+What uvicorn leaves open is here too: the client's certificate, long heads, and clients that are too slow. Uvicorn ends
+only connections that are idle after an answer; a look at all connections, once a second, ends those that send one
+request, or take one answer, for longer than they may. The files of TLS are looked at again when they change
+(`auth.file_watcher`), so that a renewed certificate needs no restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from schemas.model.errors import SetupError
+from service.api.authentication import CERTIFICATE_STATE
+from service.auth.file_watcher import Files
+from service.settings import Settings
+
+REQUIRED: Final = "required"
+OPTIONAL: Final = "optional"
+_NAMES: Final = ("URI", "DNS", "email", "IP Address")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """`key` "": the key is in the file of the certificate. `client_ca` "": no client certificates are asked for."""
+
+    certificate: str
+    key: str = ""
+    password: str = ""
+    client_ca: str = ""
+    client_auth: str = REQUIRED
+
+    def context(self) -> ssl.SSLContext:
+        """TLS 1.2 and later. Raises SetupError for files that can't be used; the password is not in its text."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        if self.client_ca:
+            context.verify_mode = ssl.CERT_OPTIONAL if self.client_auth == OPTIONAL else ssl.CERT_REQUIRED
+        self._read(context)
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Read the files into a context; connections from then on use them. Raises SetupError, and leaves it as it was.
+
+        A certificate authority that is no longer in the file is trusted until the next start: OpenSSL only adds.
+        """
+        # A certificate that came before its key: OpenSSL would take it, and shake no more hands until the key is there.
+        self.context()
+        self._read(context)
+
+    def _read(self, context: ssl.SSLContext) -> None:
+        what, path = "TLS certificate", self.certificate
+        try:
+            context.load_cert_chain(self.certificate, self.key or None, lambda: self.password)
+            if self.client_ca:
+                what, path = "TLS client CA", self.client_ca
+                context.load_verify_locations(self.client_ca)
+        except OSError as error:  # ssl.SSLError is one
+            reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+            raise SetupError("USAGE", details=f"{what} {path} (key {self.key or 'in it'}): {reason}") from None
+
+
+def name_in(certificate: dict[str, Any] | None) -> str | None:
+    """The name in a client's certificate (as `SSLObject.getpeercert` gives it): its CN, else its first SAN."""
+    if not certificate:
+        return None
+    for part in certificate.get("subject", ()):
+        for key, value in part:
+            if key == "commonName" and value:
+                return str(value)
+    named = dict(reversed(certificate.get("subjectAltName", ())))
+    return next((str(named[kind]) for kind in _NAMES if named.get(kind)), None)
+
+
+def watched_context(settings: Settings) -> tuple[ssl.SSLContext | None, Files]:
+    """The TLS context of the settings (None: plain HTTP), and its files, still to be started. Raises SetupError."""
+    files = Files()
+    if not settings.tls_cert:
+        return None, files
+    password = settings.tls_key_password.get_secret_value()
+    tls = Tls(settings.tls_cert, settings.tls_key, password, settings.tls_client_ca, settings.tls_client_auth)
+    context = tls.context()
+    for path in filter(None, (settings.tls_cert, settings.tls_key, settings.tls_client_ca)):
+        files.watch(path, lambda _text: tls.load(context))
+    return context, files
+
+
+_LOG = logging.getLogger("service")
+LARGEST_HEAD: Final = 64 * 1024
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Uvicorn's own protocol; the name in a client's certificate goes into the `state` of its requests."""
+
+    _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        name = name_in(tls.getpeercert()) if tls is not None else None
+        if name is not None:
+            self.app_state: dict[str, Any] = {**self.app_state, CERTIFICATE_STATE: name}
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not in_head(self):
+            self._head = 0
+            return
+        self._head += len(data)
+        if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+
+def in_head(connection: Any) -> bool:
+    """Whether a request was begun whose head is not there yet, or none was begun at all."""
+    return connection.cycle is None or connection.scope is not connection.cycle.scope
+
+
+def waiting_for(connection: Any) -> object | None:
+    """What a client has to go on with: a request to send or an answer to take; None while it owes nothing."""
+    found: object = connection.scope or connection
+    if in_head(connection):
+        return found
+    found, cycle = connection.cycle, connection.cycle
+    return found if not cycle.response_complete and (cycle.more_body or connection.flow.write_paused) else None
+
+
+class Slow:
+    """Finds the connections that have been waiting for the same thing for too long."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: dict[Any, tuple[object, float]] = {}
+
+    def look(self, connections: Iterable[Any], now: float | None = None) -> None:
+        """End those that are too slow. `now` in seconds of time.monotonic()."""
+        now = time.monotonic() if now is None else now
+        before, self._since = self._since, {}
+        ended = 0
+        for connection in list(connections):
+            waits = waiting_for(connection)
+            if waits is None:
+                continue
+            was, since = before.get(connection, (None, now))
+            since = since if was is waits else now
+            self._since[connection] = (waits, since)
+            if now - since > self._seconds:
+                connection.transport.abort()
+                ended += 1
+        if ended:
+            _LOG.warning(
+                "%d connections ended: no whole request, or an answer not taken, in %g s", ended, self._seconds
+            )
+
+
+_GRACE_SECONDS = 25
+_BACKLOG = 2048
+_TICKS_A_SECOND = 10
+
+
+class Server(uvicorn.Server):
+    """Calls `on_ready` once requests are served, and ends connections that are too slow."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], read_seconds: float) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._slow = Slow(read_seconds)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_A_SECOND == 0:
+            self._slow.look(self.server_state.connections)
+        return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_ready()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one. Raises SetupError, e.g. when the port is in use."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        # The protocol is named, because asyncio switches Nagle's delay off (40 ms an answer) only where it sees TCP.
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+        return listening
+    except OSError as error:
+        listening.close()
+        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def base_url(listening: socket.socket, scheme: str = "http") -> str:
+    """Where clients reach a bound socket."""
+    host, port = listening.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def server(app: ASGIApp, settings: Settings, on_ready: Callable[[], None], tls: ssl.SSLContext | None = None) -> Server:
+    """`tls` None: plain HTTP. Of the settings, those about logs and connections count."""
+    level = settings.log_level
+    config = uvicorn.Config(
+        app,
+        log_level="warning" if level == "info" else level,  # its start-up lines are not ours
+        log_config=None,  # what uvicorn logs goes where everything goes
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        limit_concurrency=settings.max_connections or None,
+        lifespan="on",
+        backlog=_BACKLOG,
+        http=Connection,
+        ws="none",
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+    )
+    return Server(config, on_ready, settings.read_seconds)

@@ -1,0 +1,332 @@
+"""Where a registry can be read from and written to, by the words of the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from schemas.inputs.kafka_settings import client_settings
+from schemas.model.errors import SetupError
+from service.migration.dump_file import read_records, write_records
+from service.migration.http_client import Access, Http, Told, masked, silent
+from service.migration.plan import Plan, carry_out, fingerprint, merged, with_contents
+from service.migration.rest_reader import RestSource
+from service.migration.rest_writer import RestTarget, obstacles
+from service.migration.schemas_topic import Topic
+from service.migration.snapshot import Same, Snapshot, snapshot_of, understood
+from service.migration.topic_records import (
+    TopicRecord,
+    config_record,
+    context_record,
+    marks_record,
+    mode_record,
+    records_of,
+    schema_record,
+)
+from service.migration.topic_replay import Replay
+from service.registry.config import LEVEL
+from service.registry.deadline import patiently
+from service.registry.names import SERVER
+from service.registry.ports import Store
+from service.registry.registry import Registry
+from service.store import open_store
+
+TOPIC = "kafka:"
+_DEFAULT_LEVEL = "BACKWARD"
+_STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
+
+
+@dataclass(slots=True)
+class Found:
+    """What was read: `counted` records or answers by sort, `broken` ones with their reasons, what was `left_out`."""
+
+    snapshot: Snapshot
+    counted: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    broken_count: int = 0
+
+
+@dataclass(slots=True)
+class Written:
+    """What came of a plan: `unread` versions are there, but this registry can't read their schema."""
+
+    plan: Plan
+    done: bool = False
+    unread: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+Planner = Callable[[Snapshot], Plan]
+"""From what a target holds to what is to be changed."""
+
+
+class Place(Protocol):
+    name: str
+
+    def read(self) -> Found:
+        """Everything that is there. Raises SetupError."""
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How places are reached. `overwrite`: a file that is there may be replaced."""
+
+    access: Access = field(default_factory=Access)
+    servers: str | None = None
+    kafka_config: Path | None = None
+    wait_seconds: float = 25.0
+    overwrite: bool = False
+    told: Told = silent
+
+
+@contextmanager
+def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
+    """The place that a word of the command line names. Raises SetupError.
+
+    `create`: a store that is not there is made when it is opened; otherwise it is an error.
+    """
+    if text.startswith(TOPIC):
+        name = text[len(TOPIC) :]
+        if not name:
+            raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
+        topic = Topic(name, client_settings(ways.servers, ways.kafka_config, "a topic"), ways.told)
+        try:
+            yield TopicPlace(topic)
+        finally:
+            topic.close()
+    elif text.startswith(("http://", "https://")):
+        http = Http(text, ways.access)
+        try:
+            yield RestPlace(http, ways.told)
+        finally:
+            http.close()
+    elif text.startswith(_STORES):
+        if not create and not is_there(text):
+            raise SetupError("USAGE", details=f"there is no store {masked(text)}")
+        store = open_store(text, wait_seconds=ways.wait_seconds)
+        try:
+            yield StorePlace(store, masked(text), ways.told)
+        finally:
+            store.close()
+    else:
+        yield FilePlace(text, ways)
+
+
+def is_there(text: str) -> bool:
+    """Whether a word of the command line names a store in a file that is there, or anything else."""
+    scheme, _, path = text.partition(":///")
+    return scheme != "sqlite" or Path(path).exists()
+
+
+class NothingThere:
+    """Stands for a store that is not there, when nothing is to be written to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self) -> Found:
+        return Found(Snapshot())
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        return Written(planner(Snapshot()))
+
+
+class StorePlace:
+    """A store of ours. All of a plan is one transaction."""
+
+    def __init__(self, store: Store, name: str, told: Told = silent) -> None:
+        self.name = name
+        self._store = store
+        self._told = told
+        self._registry = Registry(store)
+
+    def read(self) -> Found:
+        with self._store.read() as tx:
+            return Found(snapshot_of(tx))
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        """Held through an outage of the store, as a request is: then all of it is done again."""
+        return patiently(lambda: self._write(source, planner, dry_run), self._store.wait_seconds)
+
+    def _write(self, source: Snapshot, planner: Planner, dry_run: bool) -> Written:
+        with self._store.read() as reader:
+            plan = planner(snapshot_of(reader))
+        # Schemas are read before anybody is kept waiting; then what is there is looked at again, alone.
+        ready, unread = self._understood(plan, source)
+        if plan.conflicts or dry_run or not plan.changes:
+            return Written(plan, unread=unread)
+        with self._store.write() as tx:
+            plan = planner(snapshot_of(tx))
+            if plan.conflicts:
+                return Written(plan, unread=unread)
+            missing = [stored for stored in plan.add if (stored.subject, stored.version) not in ready]
+            more, _ = understood(self._registry, missing, source)
+            ready |= {(stored.subject, stored.version): stored for stored in more}
+            self._told("writing", 0, None)
+            carry_out(tx, with_contents(plan, ready.values()))
+        return Written(plan, done=True, unread=unread)
+
+    def _understood(self, plan: Plan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
+        ready, unread = understood(self._registry, self._counted(plan.add), source)
+        shown = [f"{subject} version {version}" for subject, version in unread]
+        return {(stored.subject, stored.version): stored for stored in ready}, shown
+
+    def _counted(self, versions: list[Any]) -> Iterator[Any]:
+        for done, stored in enumerate(versions, 1):
+            yield stored
+            self._told("schemas read", done, len(versions))
+
+
+class TopicPlace:
+    """A `_schemas` topic."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.name = f"{TOPIC}{topic.name}"
+        self._topic = topic
+
+    def read(self) -> Found:
+        return replayed(self._topic.records())
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        there = self._topic.exists()
+        found = self.read() if there else Found(Snapshot())
+        if found.broken:
+            details = f"{self.name} holds {found.broken_count} broken records, the first: {found.broken[0]}"
+            raise SetupError("USAGE", details=details)
+        plan = planner(found.snapshot)
+        if plan.conflicts or dry_run or not plan.changes:
+            return Written(plan)
+        if not there:
+            self._topic.create()
+        records = list(topic_records(plan, source, found.snapshot))
+        self._topic.write(records, len(records))
+        return Written(plan, done=True)
+
+
+class FilePlace:
+    """A dump file."""
+
+    def __init__(self, path: str, ways: Ways) -> None:
+        self.name = path
+        self._overwrite = ways.overwrite
+
+    def read(self) -> Found:
+        return replayed(read_records(self.name))
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        plan = planner(Snapshot())
+        there = self.name != "-" and Path(self.name).exists()
+        if plan.conflicts:
+            return Written(plan)
+        if there:
+            found = self.read()
+            if not found.broken and fingerprint(found.snapshot) == fingerprint(source):
+                return Written(planner(found.snapshot))
+            if not self._overwrite:
+                details = f"{self.name} is there and holds something else; --overwrite replaces it"
+                raise SetupError("USAGE", details=details)
+        if not dry_run:
+            write_records(self.name, records_of(source))
+        return Written(plan, done=not dry_run)
+
+
+class RestPlace:
+    """A registry over HTTP."""
+
+    def __init__(self, http: Http, told: Told = silent) -> None:
+        self.name = http.name
+        self._http = http
+        self._told = told
+
+    def read(self) -> Found:
+        reading = RestSource(self._http, self._told)
+        snapshot = reading.read()
+        return Found(
+            snapshot,
+            left_out=dict(reading.left_out),
+            broken=reading.broken[:1000],
+            broken_count=len(reading.broken),
+        )
+
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+        target = self._holding(source)
+        plan = planner(target)
+        plan.add_conflicts(obstacles(plan, source, target))
+        if plan.conflicts or dry_run or not plan.changes:
+            return Written(plan)
+        writing = RestTarget(self._http, self._told)
+        writing.carry_out(plan, source, target)
+        left = planner(self._holding(source))
+        missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
+        if missing or left.conflicts:
+            told = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
+            raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {told}")
+        return Written(plan, done=True, notes=writing.left_out)
+
+    def _holding(self, source: Snapshot) -> Snapshot:
+        """What is there, to be compared with a source."""
+        found = RestSource(self._http, self._told).read({*source.configs, *source.modes})
+        for scope, config in found.configs.items():
+            # An answer names the default level where a config has none.
+            if config.get(LEVEL) == _DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
+                del config[LEVEL]
+        # Nor can the server's default be told from a config that says the same; it gives way.
+        default = {LEVEL: _DEFAULT_LEVEL}
+        if found.configs.get(SERVER) == default != source.configs.get(SERVER, default):
+            del found.configs[SERVER]
+        return found
+
+
+def replayed(records: Iterable[TopicRecord]) -> Found:
+    """What the records of a topic come to."""
+    replay = Replay(now=time.time_ns() // 1_000_000).apply_all(records)
+    return Found(
+        replay.snapshot,
+        dict(replay.kinds),
+        dict(replay.unknown),
+        dict(replay.left_out),
+        replay.broken,
+        replay.broken_count,
+    )
+
+
+def topic_records(plan: Plan, source: Snapshot, there: Snapshot) -> Iterator[TopicRecord]:
+    """The records that carry a plan out in a topic."""
+    marks = {**there.marks, **source.marks}
+    yield from marks_record({context: max(n, there.marks.get(context, 0)) for context, n in marks.items()})
+    for context in plan.contexts:
+        yield context_record(context)
+    for scope, config in plan.configs.items():
+        yield config_record(scope, config)
+    for stored in plan.add:
+        yield schema_record(stored)
+    for key in plan.delete:
+        yield schema_record(source.versions[key])
+    for scope, mode in plan.modes.items():
+        yield mode_record(scope, mode)
+
+
+def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner:
+    """The plan of an import, for whatever a target holds."""
+
+    def planned(target: Snapshot) -> Plan:
+        alike = Same(_READER, source, target)
+        return merged(source, target, alike=alike, overwrite_settings=overwrite_settings)
+
+    return planned
+
+
+class _NoStore:
+    """Schemas are read without a store here: what they refer to is in the snapshots."""
+
+
+_READER = Registry(_NoStore())  # type: ignore[arg-type]

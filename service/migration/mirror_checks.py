@@ -1,0 +1,129 @@
+"""The read requests that a mirror must answer as its upstream does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.migration.http_client import Answer
+from service.migration.rest_reader import escaped, nameable
+from service.migration.snapshot import Snapshot
+from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.names import BELOW_ALL, SERVER
+
+_SERVER: Final = (
+    "/",
+    "/subjects",
+    "/subjects?deleted=true",
+    "/subjects?subjectPrefix=%3A*%3A&deleted=true",
+    "/contexts",
+    "/schemas/types",
+    "/config",
+    "/config?defaultToGlobal=true",
+    "/mode",
+    "/mode?defaultToGlobal=true",
+)
+_SUBJECT: Final = (
+    "/subjects/{}/versions",
+    "/subjects/{}/versions?deleted=true",
+    "/subjects/{}/versions/latest",
+    "/config/{}",
+    "/config/{}?defaultToGlobal=true",
+    "/mode/{}",
+    "/mode/{}?defaultToGlobal=true",
+)
+_VERSION: Final = (
+    "/subjects/{}/versions/{}",
+    "/subjects/{}/versions/{}?deleted=true",
+    "/subjects/{}/versions/{}/schema",
+    "/subjects/{}/versions/{}/referencedby",
+)
+_ID: Final = ("/schemas/ids/{}{}", "/schemas/ids/{}/subjects{}", "/schemas/ids/{}/versions{}")
+_ABSENT: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
+_UNORDERED: Final = "/schemas/types"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request; `body` is the text of JSON, empty for none. `subject` is what it is about, if it is about one."""
+
+    target: str
+    method: str = "GET"
+    body: str = ""
+    subject: str = ""
+
+    @property
+    def sent(self) -> Any:
+        return json.loads(self.body) if self.body else None
+
+
+def questions(snapshot: Snapshot) -> Iterator[Question]:
+    """Everything worth asking about a registry: the server, each subject, version and id, look-ups and checks."""
+    for target in _SERVER:
+        yield Question(target)
+    for target in _SUBJECT:
+        yield Question(target.format(_ABSENT))
+    for context in sorted({*snapshot.contexts, DEFAULT_CONTEXT}):
+        yield Question(f"/subjects?subjectPrefix={escaped(f':{context}:')}&deleted=true")
+    named = {scope for scope in (*snapshot.configs, *snapshot.modes) if scope not in (SERVER, BELOW_ALL)}
+    latest: dict[str, Stored] = {}
+    for (subject, _), stored in sorted(snapshot.versions.items()):
+        if not stored.deleted or subject not in latest:
+            latest[subject] = stored
+    latest = {subject: stored for subject, stored in latest.items() if nameable(subject)}
+    for subject in sorted({*latest, *named, BELOW_ALL}):
+        for target in _SUBJECT:
+            yield Question(target.format(escaped(subject)), subject=subject)
+    for subject, version in sorted(key for key in snapshot.versions if key[0] in latest):
+        for target in _VERSION:
+            yield Question(target.format(escaped(subject), version), subject=subject)
+    for context, number in sorted({(context_of(s.subject), s.id) for s in snapshot.versions.values()}):
+        query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
+        for target in _ID:
+            yield Question(target.format(number, query))
+    for subject, stored in sorted(latest.items()):
+        yield from _sent(subject, stored)
+
+
+def _sent(subject: str, stored: Stored) -> Iterator[Question]:
+    """The latest schema, looked up and checked as a client would."""
+    content = stored.content
+    schema: dict[str, Any] = {"schema": content.text}
+    if content.kind != "AVRO":
+        schema["schemaType"] = content.kind
+    if content.references:
+        schema["references"] = [
+            {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
+        ]
+    if content.metadata:
+        schema["metadata"] = content.metadata
+    if content.rule_set:
+        schema["ruleSet"] = content.rule_set
+    body = json.dumps(schema, ensure_ascii=False)
+    name = escaped(subject)
+    yield Question(f"/subjects/{name}", "POST", body, subject)
+    yield Question(f"/subjects/{name}?deleted=true", "POST", body, subject)
+    yield Question(f"/compatibility/subjects/{name}/versions/latest", "POST", body, subject)
+
+
+def differing(question: Question, theirs: Answer, ours: Answer, ignored: Collection[str] = ()) -> list[str]:
+    """What differs: `status`, `type` (the content type), `body`. `ignored` names fields that do not count."""
+    found = []
+    if theirs.status != ours.status:
+        found.append("status")
+    if theirs.media != ours.media:
+        found.append("type")
+    if theirs.body != ours.body and _comparable(question, theirs, ignored) != _comparable(question, ours, ignored):
+        found.append("body")
+    return found
+
+
+def _comparable(question: Question, answer: Answer, ignored: Collection[str]) -> Any:
+    value = answer.json
+    if isinstance(value, dict):
+        return {name: part for name, part in value.items() if name not in ignored}
+    if isinstance(value, list) and question.target == _UNORDERED:
+        return sorted(map(str, value))
+    return value

@@ -1,0 +1,299 @@
+"""What has to change in a target so that it holds what a source holds, and what stands in the way.
+
+`merged`: an import. What the target has besides stays; where both have something and differ, that is a conflict.
+`followed`: a mirror. The target becomes the source, whatever that takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from service.migration.snapshot import Key, Snapshot, in_order, same_schema
+from service.registry.model import Content, Stored, context_of
+from service.registry.names import SERVER
+from service.registry.ports import Writer
+
+T = TypeVar("T")
+
+OTHER_SCHEMA: Final = "the version has another schema"
+OTHER_ID: Final = "the version has another id"
+ID_TAKEN: Final = "the id stands for another schema"
+DELETED: Final = "the version was deleted in the target"
+OTHER_CONFIG: Final = "the target has another config"
+OTHER_MODE: Final = "the target has another mode"
+NOT_BY_REST: Final = "cannot be written over REST"
+_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """`kind` is one of the texts above, `what` names the thing and both sides."""
+
+    kind: str
+    what: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """Changes to a target, in the order of the fields; nothing may be written while there are `conflicts`.
+
+    `same` counts versions that are there already, `settings` configs and modes that are. `known` are the ids, by
+    context, that have their schema in the target when `remove` is done.
+    """
+
+    remove: list[Key] = field(default_factory=list)
+    drop_configs: list[str] = field(default_factory=list)
+    drop_modes: list[str] = field(default_factory=list)
+    drop_contexts: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    add: list[Stored] = field(default_factory=list)
+    delete: list[Key] = field(default_factory=list)
+    marks: dict[str, int] = field(default_factory=dict)
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    conflicts: list[Conflict] = field(default_factory=list)
+    known: set[tuple[str, int]] = field(default_factory=set)
+    same: int = 0
+    settings: int = 0
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many changes of each sort, the sorts without any left out."""
+        added = [stored for stored in self.add if not stored.deleted]
+        counted = {
+            "versions": len(added),
+            "soft-deleted versions": len(self.add) - len(added),
+            "soft deletes": len(self.delete),
+            "removed versions": len(self.remove),
+            "configs": len(self.configs),
+            "removed configs": len(self.drop_configs),
+            "modes": len(self.modes),
+            "removed modes": len(self.drop_modes),
+            "contexts": len(self.contexts),
+            "removed contexts": len(self.drop_contexts),
+            "id marks": len(self.marks),
+        }
+        return {what: number for what, number in counted.items() if number}
+
+    def add_conflicts(self, found: Iterable[Conflict]) -> None:
+        self.conflicts += found
+
+
+Alike = Callable[[Stored, Stored], bool]
+
+
+def same_text(one: Stored, other: Stored) -> bool:
+    """Two versions have the same schema, to the byte."""
+    return same_schema(one.content, other.content)
+
+
+def merged(source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False) -> Plan:
+    """The plan of an import into `target`.
+
+    `alike` says whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win.
+    """
+    plan = Plan(known={(context_of(s.subject), s.id) for s in target.versions.values()})
+    ids = ids_of(target.versions.values())
+    adding = []
+    for key, stored in source.versions.items():
+        there = target.versions.get(key)
+        if there is not None:
+            _compare(plan, stored, there, alike)
+            continue
+        holder = ids.get((context_of(stored.subject), stored.id))
+        if holder is not None and not alike(stored, holder):
+            held = _shown((holder.subject, holder.version))
+            what = f"id {stored.id} of {_shown(key)}: in the target it is the schema of {held}"
+            plan.conflicts.append(Conflict(ID_TAKEN, what))
+            continue
+        adding.append(stored)
+    plan.add = by_time(adding)
+    plan.contexts = sorted(source.contexts - target.contexts)
+    plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
+    over = overwrite_settings
+    plan.configs = _settings(plan, source.configs, target.configs, OTHER_CONFIG, over, same_config)
+    plan.modes = _settings(plan, source.modes, target.modes, OTHER_MODE, over, lambda one, other: one == other)
+    return plan
+
+
+def _compare(plan: Plan, stored: Stored, there: Stored, alike: Alike) -> None:
+    name = _shown((stored.subject, stored.version))
+    if not alike(stored, there):
+        here, source = _clip(there.content), _clip(stored.content)
+        plan.conflicts.append(Conflict(OTHER_SCHEMA, f"{name}: source {source}, target {here}"))
+    elif stored.id != there.id:
+        plan.conflicts.append(Conflict(OTHER_ID, f"{name}: id {stored.id} in the source, {there.id} in the target"))
+    elif stored.deleted and not there.deleted:
+        plan.delete.append((stored.subject, stored.version))
+    elif there.deleted and not stored.deleted:
+        plan.conflicts.append(Conflict(DELETED, f"{name}: soft-deleted in the target, not in the source"))
+    else:
+        plan.same += 1
+
+
+def _settings(
+    plan: Plan,
+    source: Mapping[str, T],
+    target: Mapping[str, T],
+    kind: str,
+    overwrite: bool,
+    same: Callable[[T, T], bool],
+) -> dict[str, T]:
+    """What to set; one that is set otherwise in the target is a conflict."""
+    wanted = {}
+    for scope, value in sorted(source.items()):
+        if scope not in target or (overwrite and not same(value, target[scope])):
+            wanted[scope] = value
+        elif same(value, target[scope]):
+            plan.settings += 1
+        else:
+            name = "the server" if scope == SERVER else scope
+            plan.conflicts.append(Conflict(kind, f"{name}: {_json(value)} in the source, {_json(target[scope])} here"))
+    return wanted
+
+
+def followed(source: Snapshot, target: Snapshot) -> Plan:
+    """The plan after which `target` is `source`. There are no conflicts; ids that were used stay used."""
+    plan = Plan()
+    adding = []
+    for key, stored in source.versions.items():
+        there = target.versions.get(key)
+        if there is not None and there.id == stored.id and same_text(there, stored):
+            if stored.deleted == there.deleted:
+                plan.same += 1
+                continue
+            if stored.deleted:
+                plan.delete.append(key)
+                continue
+        adding.append(stored)
+    plan.add = by_time(adding)
+    coming = {(stored.subject, stored.version) for stored in adding}
+    plan.remove = [key for key in target.versions if key not in source.versions or key in coming]
+    going = set(plan.remove)
+    plan.known = {(context_of(s.subject), s.id) for key, s in target.versions.items() if key not in going}
+    plan.contexts = sorted(source.contexts - target.contexts)
+    plan.drop_contexts = sorted(target.contexts - source.contexts)
+    plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
+    plan.configs = {
+        scope: config
+        for scope, config in source.configs.items()
+        if scope not in target.configs or not same_config(config, target.configs[scope])
+    }
+    plan.drop_configs = sorted(target.configs.keys() - source.configs.keys())
+    plan.modes = {scope: mode for scope, mode in source.modes.items() if target.modes.get(scope) != mode}
+    plan.drop_modes = sorted(target.modes.keys() - source.modes.keys())
+    return plan
+
+
+def by_time(versions: Iterable[Stored]) -> list[Stored]:
+    """In the order of registration, as far as it is known: answers by id name the first version that has it."""
+    return in_order(sorted(versions, key=lambda stored: stored.ts))
+
+
+def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], Stored]:
+    """A version that has it for each id, by context."""
+    found: dict[tuple[str, int], Stored] = {}
+    for stored in versions:
+        found.setdefault((context_of(stored.subject), stored.id), stored)
+    return found
+
+
+def with_contents(plan: Plan, understood: Iterable[Stored]) -> Plan:
+    """The plan with contents that have their identity (see `snapshot.understood`)."""
+    ready = {(stored.subject, stored.version): stored for stored in understood}
+    return replace(plan, add=[ready[stored.subject, stored.version] for stored in plan.add])
+
+
+def carry_out(tx: Writer, plan: Plan) -> None:
+    """Write a plan without conflicts; contents must have their identity."""
+    _clear(tx, plan)
+    known = set(plan.known)
+    deleted: dict[str, list[int]] = {}
+    for context in plan.contexts:
+        tx.put_context(context)
+    for stored in plan.add:
+        context = context_of(stored.subject)
+        if (context, stored.id) not in known:
+            known.add((context, stored.id))
+            tx.put_schema(context, stored.id, stored.content)
+            tx.use_id(context, stored.id)
+        tx.put_version(context, stored.subject, stored.version, stored.id, stored.content, stored.ts)
+        if stored.deleted:
+            deleted.setdefault(stored.subject, []).append(stored.version)
+    for subject, version in plan.delete:
+        deleted.setdefault(subject, []).append(version)
+    for subject, versions in deleted.items():
+        for some in batched(versions):
+            tx.soft_delete(subject, some)
+    for context, number in plan.marks.items():
+        tx.use_id(context, number)
+    for scope, config in plan.configs.items():
+        tx.put_config(scope, config)
+    for scope, mode in plan.modes.items():
+        tx.put_mode(scope, mode)
+
+
+def _clear(tx: Writer, plan: Plan) -> None:
+    going: dict[str, list[int]] = {}
+    for subject, version in plan.remove:
+        going.setdefault(subject, []).append(version)
+    for subject, versions in going.items():
+        for some in batched(versions):
+            tx.remove(subject, some)
+    for scope in plan.drop_configs:
+        tx.drop_config(scope)
+    for scope in plan.drop_modes:
+        tx.put_mode(scope, None)
+    for context in plan.drop_contexts:
+        tx.drop_context(context)
+
+
+def batched(numbers: list[int]) -> Iterator[list[int]]:
+    """Not more at once than a statement can have values."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield numbers[start : start + _AT_ONCE]
+
+
+def same_config(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return dict(one) == dict(other)
+
+
+def fingerprint(snapshot: Snapshot) -> str:
+    """Another text whenever something in the snapshot differs (times aside)."""
+    digest = hashlib.sha256()
+    for key, stored in sorted(snapshot.versions.items()):
+        content = stored.content
+        references = [[one.name, one.subject, one.version] for one in content.references]
+        row = [
+            *key,
+            stored.id,
+            stored.deleted,
+            content.kind,
+            content.text,
+            references,
+            content.metadata or None,
+            content.rule_set,
+        ]
+        digest.update(_json(row).encode("utf-8", "replace"))
+    rest = [snapshot.configs, snapshot.modes, sorted(snapshot.contexts), snapshot.marks]
+    digest.update(json.dumps(rest, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _shown(key: Key) -> str:
+    return f"{key[0]} version {key[1]}"
+
+
+def _clip(content: Content) -> str:
+    text = content.text if len(content.text) <= 60 else content.text[:60] + "…"
+    parts = {"references": content.references, "metadata": content.metadata, "rules": content.rule_set}
+    more = "".join(f" with {what}" for what, there in parts.items() if there)
+    return f"{content.kind} {text}{more}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,65 @@
+"""Progress on stderr: a bar on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from service.migration.http_client import Told
+
+_EVERY_SECONDS: Final = 5.0
+
+
+@contextmanager
+def progress(say: Callable[[str], None]) -> Iterator[Told]:
+    """Somebody to tell; `say` gets the lines where there is no terminal."""
+    bars = _bars() if sys.stderr.isatty() else None
+    if bars is None:
+        yield Lines(say)
+        return
+    with bars:
+        yield _Bars(bars)
+
+
+class Lines:
+    """A line when something takes long, and then every few seconds."""
+
+    def __init__(self, say: Callable[[str], None], every: float = _EVERY_SECONDS) -> None:
+        self._say = say
+        self._every = every
+        self._last = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if total == 0:
+            return
+        if now - self._last >= self._every:
+            self._last = now
+            self._say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
+
+
+class _Bars:
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        if total == 0:
+            return
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total)
+        self._bars.update(self._tasks[what], completed=done, total=total)
+
+
+def _bars() -> Any:
+    """rich's bars; None where it is not installed."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        return None
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,292 @@
+"""Everything that a registry says about itself over REST, in any of the dialects of Confluent's API."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from schemas.model.errors import RegistryError
+from service.migration.http_client import CONNECTIONS, Asker, Told, listed, refused, silent
+from service.migration.snapshot import Key, Snapshot
+from service.migration.topic_records import Broken, read_config, read_mode, read_schema
+from service.registry.identity import guid, identity
+from service.registry.model import DEFAULT_CONTEXT, Metadata, Stored, context_of, prefix_of
+from service.registry.names import BELOW_ALL, SERVER, check_name, normalized
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
+
+
+class RestSource:
+    """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
+
+    def __init__(self, asker: Asker, told: Told = silent) -> None:
+        self._asker = asker
+        self._told = told
+        self._now = 0
+        self.left_out: Counter[str] = Counter()
+        self.broken: list[str] = []
+
+    def read(self, also: Iterable[str] = (), known: Snapshot | None = None) -> Snapshot:
+        """The whole registry. Raises SetupError. What changes meanwhile may be seen or not.
+
+        `also`: scopes to ask for their config and mode; those of names without versions are in no list. Versions that
+        are `known` are not fetched again: one that was deleted for good and made anew meanwhile looks as before.
+        """
+        found, known = Snapshot(), known or Snapshot()
+        self._now = time.time_ns() // 1_000_000
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            subjects = self.subjects()
+            numbers = self._each(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
+            wanted = [(subject, version, gone) for subject, some in numbers for version, gone in some]
+            for _, stored in self._each(pool, "versions", wanted, lambda one: self._version(known, one)):
+                if stored is not None:
+                    found.add(stored)
+            self._in_order_of_registration(pool, found, known)
+            for context in self.contexts():
+                found.contexts.add(context)
+            self._settings(pool, found, {*subjects, *also} - {SERVER, BELOW_ALL})
+        self._marks(found)
+        return found
+
+    def read_again(self, subject: str, before: Snapshot) -> Snapshot:
+        """`before`, but for one subject, which is read anew."""
+        self._now = time.time_ns() // 1_000_000
+        found = Snapshot(
+            {key: stored for key, stored in before.versions.items() if key[0] != subject},
+            {scope: config for scope, config in before.configs.items() if scope != subject},
+            {scope: mode for scope, mode in before.modes.items() if scope != subject},
+            set(before.contexts),
+            dict(before.marks),
+        )
+        for number, gone in self.versions(subject):
+            stored = self.version(subject, number, gone)
+            if stored is not None:
+                found.add(stored)
+        config, mode = self.config(subject), self.mode(subject)
+        found.configs |= {} if config is None else {subject: config}
+        found.modes |= {} if mode is None else {subject: mode}
+        return found
+
+    # ---- schemas
+
+    def subjects(self) -> dict[str, bool]:
+        """All subjects, each with whether it has an undeleted version."""
+        every = listed(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
+        live = set(listed(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
+        found = {str(subject): subject in live for subject in {*every, *live}}
+        for subject in [name for name in found if not nameable(name)]:
+            self.left_out[f"subject {subject!r}, which no path can name"] += 1
+            del found[subject]
+        return found
+
+    def versions(self, subject: str, *, live: bool = True) -> list[tuple[int, bool]]:
+        """The numbers of a subject's versions, each with whether it is soft-deleted."""
+        path = f"/subjects/{escaped(subject)}/versions"
+        every = self._numbers(f"{path}?deleted=true")
+        undeleted = set(self._numbers(path)) if live else set()
+        return [(number, number not in undeleted) for number in sorted({*every, *undeleted})]
+
+    def _numbers(self, target: str) -> list[int]:
+        answer = self._asker.ask("GET", target)
+        if answer.status == 404:
+            return []
+        if answer.status != 200 or not isinstance(answer.json, list):
+            raise refused(self._asker, f"GET {target}", answer)
+        return [int(number) for number in answer.json]
+
+    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> Stored | None:
+        subject, version, deleted = wanted
+        key = (normalized(subject), version)
+        there = known.versions.get(key)
+        if there is not None:
+            return replace(there, deleted=deleted)
+        return self.version(subject, version, deleted)
+
+    def version(self, subject: str, version: int, deleted: bool) -> Stored | None:
+        """A version; None if it is gone, or hidden behind an alias."""
+        target = f"/subjects/{escaped(subject)}/versions/{version}?deleted=true"
+        answer = self._asker.ask("GET", target)
+        if answer.status == 404:
+            return None
+        body = answer.json
+        if answer.status != 200 or not isinstance(body, dict):
+            raise refused(self._asker, f"GET {target}", answer)
+        if normalized(str(body.get("subject", subject))) != normalized(subject):
+            self.left_out["versions that REST hides because their subject's config has an alias"] += 1
+            return None
+        try:
+            value = {**body, "subject": subject, "version": version, "deleted": deleted}
+            stored = read_schema((normalized(subject), version), value, self._now)
+        except Broken as error:
+            self.broken.append(f"{subject} version {version}: {error}")
+            return None
+        return _with_unseen_metadata(stored, body.get("guid"))
+
+    def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
+        """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
+        holders: dict[tuple[str, int, int], list[Stored]] = {}
+        for stored in found.versions.values():
+            holders.setdefault((context_of(stored.subject), stored.id, stored.ts), []).append(stored)
+        tied = [
+            (context, number)
+            for (context, number, _), some in holders.items()
+            if len(some) > 1 and any((one.subject, one.version) not in known.versions for one in some)
+        ]
+        rank: dict[Key, int] = {}
+        for _, (first, last) in self._each(pool, "ids", sorted(set(tied)), self._ends):
+            several = Counter(subject for subject, _ in last)
+            rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
+            rank |= dict.fromkeys(first, -1)
+        found.versions = dict(sorted(found.versions.items(), key=lambda one: rank.get(one[0], 0)))
+
+    def _ends(self, wanted: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+        """The version that an id shows, and the last one of each subject that has it, as far as the server tells."""
+        context, number = wanted
+        query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
+        first = self._asker.ask("GET", f"/schemas/ids/{number}{query}").json
+        more = f"{query}&deleted=true" if query else "?deleted=true"
+        last = self._asker.ask("GET", f"/schemas/ids/{number}/versions{more}").json
+        return _keys([first]), _keys(last if isinstance(last, list) else [])
+
+    def contexts(self) -> list[str]:
+        """The contexts besides the default one; none where the server knows no contexts."""
+        answer = self._asker.ask("GET", "/contexts")
+        if answer.status != 200 or not isinstance(answer.json, list):
+            return []
+        return [str(one) for one in answer.json if one != DEFAULT_CONTEXT]
+
+    # ---- what belongs to a scope
+
+    def _settings(self, pool: ThreadPoolExecutor, found: Snapshot, subjects: Iterable[str]) -> None:
+        below = [prefix_of(context) for context in sorted(found.contexts)]
+        scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
+        scopes = [scope for scope in scopes if self._valid(scope)]
+        found.configs |= self.server_config()
+        found.modes |= self.server_mode()
+        for scope, config in self._each(pool, "configs", self._own("/config", scopes), self.config):
+            if config is not None:
+                found.configs[normalized(scope)] = config
+        for scope, mode in self._each(pool, "modes", self._own("/mode", scopes), self.mode):
+            if mode is not None:
+                found.modes[normalized(scope)] = mode
+
+    def _valid(self, scope: str) -> bool:
+        try:
+            return bool(check_name(scope))
+        except RegistryError:
+            return False
+
+    def _own(self, path: str, scopes: list[str]) -> list[str]:
+        """The scopes to ask, if the server can tell a scope's own setting from the one above (Karapace can't)."""
+        if self._asker.ask("GET", f"{path}/{PROBE}").status == 200:
+            self.left_out[f"{path} of subjects: this registry answers for any name"] += 1
+            return []
+        return scopes
+
+    def server_config(self) -> dict[str, dict[str, Any]]:
+        """The server's own config; none where another one, further up, counts instead."""
+        own = self._setting("/config")
+        with_default = self._setting("/config?defaultToGlobal=true")
+        if own is None or (with_default is not None and own != with_default):
+            return {}
+        return {SERVER: self._config(own)}
+
+    def server_mode(self) -> dict[str, str]:
+        """The server's own mode; none for READWRITE, which is what counts without any."""
+        own = self._setting("/mode")
+        with_default = self._setting("/mode?defaultToGlobal=true")
+        if own is None or own.get("mode") == "READWRITE" or (with_default is not None and own != with_default):
+            return {}
+        return {SERVER: read_mode(own)}
+
+    def config(self, scope: str) -> dict[str, Any] | None:
+        found = self._setting(f"/config/{escaped(scope)}")
+        return None if found is None else self._config(found)
+
+    def _config(self, answer: dict[str, Any]) -> dict[str, Any]:
+        config, unknown = read_config({**answer, "compatibilityLevel": answer.get("compatibilityLevel")})
+        for name in unknown:
+            self.left_out[f"config field {name}"] += 1
+        return config
+
+    def mode(self, scope: str) -> str | None:
+        found = self._setting(f"/mode/{escaped(scope)}")
+        return None if found is None else read_mode(found)
+
+    def _setting(self, target: str) -> dict[str, Any] | None:
+        answer = self._asker.ask("GET", target)
+        body = answer.json
+        if answer.status in (404, 405) or (answer.status == 422 and isinstance(body, dict)):
+            return None
+        if answer.status != 200 or not isinstance(body, dict):
+            raise refused(self._asker, f"GET {target}", answer)
+        return dict(body)
+
+    def aliases(self) -> set[str]:
+        """Subjects that stand for others. They need no versions, so no other list names them."""
+        found: set[str] = set()
+        for offset in range(0, 10**9, 1000):
+            query = f"?subjectPrefix=%3A*%3A&aliases=true&latestOnly=true&offset={offset}&limit=1000"
+            answer = self._asker.ask("GET", f"/schemas{query}")
+            if answer.status != 200 or not isinstance(answer.json, list):
+                return found
+            for one in answer.json:
+                found |= set(one.get("aliases") or ()) if isinstance(one, dict) else set()
+            if len(answer.json) < 1000:
+                return found
+        return found
+
+    def _marks(self, found: Snapshot) -> None:
+        """The highest id ever used, where the server tells it."""
+        some = {context_of(stored.subject): stored for stored in found.versions.values()}
+        for context, stored in some.items():
+            subject = f"&subject={escaped(prefix_of(context))}" if context != DEFAULT_CONTEXT else ""
+            answer = self._asker.ask("GET", f"/schemas/ids/{stored.id}?fetchMaxId=true{subject}")
+            highest = answer.json.get("maxId") if answer.status == 200 and isinstance(answer.json, dict) else None
+            if isinstance(highest, int):
+                found.mark(context, highest)
+            else:
+                self.left_out["the highest id ever used: not told; the highest there is was taken"] += 1
+
+    def _each(
+        self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]
+    ) -> Iterator[tuple[T, U]]:
+        """Work on items with a bounded number of requests at a time; results in the items' order."""
+        self._told(what, 0, len(items))
+        for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
+            self._told(what, done, len(items))
+            yield item, result
+
+
+def nameable(subject: str) -> bool:
+    """Whether a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
+    return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
+
+
+def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:
+    """Answers leave out metadata without anything in it, but the guid counts it."""
+    content = stored.content
+    empty: Metadata = {}
+    if content.metadata is None and told:
+        given = content.text, content.references
+        if told == guid(identity(*given, empty, content.rule_set)) != guid(identity(*given, None, content.rule_set)):
+            return replace(stored, content=replace(content, metadata=empty))
+    return stored
+
+
+def _keys(answers: list[Any]) -> list[tuple[str, int]]:
+    named = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
+    return [(normalized(str(one["subject"])), one["version"]) for one in named]
+
+
+def escaped(name: str) -> str:
+    """A name as a part of a path. Dots too: "." alone would be taken for the folder."""
+    return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

@@ -1,0 +1,203 @@
+"""Carrying out a plan against a registry over REST, in IMPORT mode as Confluent's tools do."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+from schemas.model.errors import SetupError
+from service.migration.http_client import CONNECTIONS, Answer, Asker, Told, refused, silent
+from service.migration.plan import NOT_BY_REST, Conflict, Plan
+from service.migration.rest_reader import escaped, nameable
+from service.migration.snapshot import Key, Snapshot, in_order, targets
+from service.registry.config import FIELDS
+from service.registry.mode import IMPORT, READWRITE
+from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.names import BELOW_ALL, SERVER
+
+MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
+"""Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""
+
+_NOT_ALLOWED: Final = 405
+_AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
+
+
+def obstacles(plan: Plan, source: Snapshot, target: Snapshot) -> list[Conflict]:
+    """What the plan has that no request can do."""
+    found = []
+    gone = {(stored.subject, stored.version) for stored in plan.add if stored.deleted} | set(plan.delete)
+    everything = {**target.versions, **source.versions}
+    for stored in everything.values():
+        key = (stored.subject, stored.version)
+        if stored.deleted or key in gone:
+            continue
+        for one in targets(stored):
+            if one in gone:
+                what = f"{one[0]} version {one[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
+                found.append(Conflict(NOT_BY_REST, what))
+    for stored in plan.add:
+        if not nameable(stored.subject):
+            found.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
+        if any((one[0], one[1]) not in everything for one in targets(stored)):
+            what = f"{stored.subject} version {stored.version} refers to a version that is not there"
+            found.append(Conflict(NOT_BY_REST, what))
+    return found
+
+
+class RestTarget:
+    """Writes to a registry; `left_out` says what it could not be told, by reason."""
+
+    def __init__(self, asker: Asker, told: Told = silent) -> None:
+        self._asker = asker
+        self._told = told
+        self.left_out: list[str] = []
+
+    def carry_out(self, plan: Plan, source: Snapshot, target: Snapshot) -> None:
+        """Write a plan without conflicts. Raises SetupError; modes are put back then too."""
+        if not plan.changes:
+            return
+        unseen = sorted(set(plan.contexts) - {context_of(stored.subject) for stored in plan.add})
+        if unseen:
+            self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
+        final = {**target.modes, **plan.modes}
+        with self._importing(scopes_of(plan, target), before=target.modes, after=final):
+            self._register(plan.add)
+            gone = [source.versions[key] for key in plan.delete]
+            self._delete([*(stored for stored in plan.add if stored.deleted), *gone])
+            for context, number in plan.marks.items():
+                self._mark(context, number, plan, target)
+            for scope, config in plan.configs.items():
+                self._configure(scope, config, target.configs.get(scope, {}))
+
+    @contextmanager
+    def _importing(self, scopes: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[None]:
+        """Everything in IMPORT mode; then the modes that are to be, or, if it did not come to that, those of before."""
+        changed: list[str] = []
+        final = before
+        try:
+            for scope in scopes:
+                changed.append(scope)
+                self._put_mode(scope, IMPORT)
+            yield
+            final = after
+        finally:
+            with unbroken():
+                self._put_back([*reversed(changed), *(one for one in sorted(final) if one not in changed)], final)
+
+    def _put_back(self, scopes: list[str], final: Mapping[str, str]) -> None:
+        """Try every scope, whatever becomes of the others. Raises SetupError that names those left as they are."""
+        failed: dict[str, str] = {}
+        for scope in scopes:
+            try:
+                if scope in final:
+                    self._put_mode(scope, final[scope])
+                elif self._asker.ask("DELETE", _path("/mode", scope)).status == _NOT_ALLOWED:
+                    self._put_mode(scope, READWRITE)  # 7.x can't remove the server's mode
+            except SetupError as error:
+                failed["the server" if scope == SERVER else scope] = error.detail
+        if failed:
+            reason = next(iter(failed.values()))
+            details = f"modes not put back, perhaps still IMPORT: {', '.join(failed)}: {reason}"
+            raise SetupError("REGISTRY_REFUSED", url=self._asker.name, what="the end of an import", details=details)
+
+    def _put_mode(self, scope: str, mode: str) -> None:
+        self._good("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
+
+    def _register(self, versions: list[Stored]) -> None:
+        """Each version after those it refers to, several at a time."""
+        done, total = 0, len(versions)
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            for level in levels(versions):
+                for _ in pool.map(self._register_one, level):
+                    done += 1
+                    self._told("written", done, total)
+
+    def _register_one(self, stored: Stored) -> None:
+        content = stored.content
+        body: dict[str, Any] = {"schema": content.text, "id": stored.id, "version": stored.version}
+        if content.kind != "AVRO":
+            body["schemaType"] = content.kind
+        if content.references:
+            body["references"] = [
+                {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
+            ]
+        if content.metadata is not None:
+            body["metadata"] = content.metadata
+        if content.rule_set is not None:
+            body["ruleSet"] = content.rule_set
+        answer = self._good("POST", f"/subjects/{escaped(stored.subject)}/versions", body).json
+        if not isinstance(answer, dict) or answer.get("id") != stored.id:
+            what = f"{stored.subject} version {stored.version} with id {stored.id}"
+            raise refused(self._asker, what, Answer(200, f"it took another id: {answer}".encode()))
+
+    def _delete(self, versions: list[Stored]) -> None:
+        """Softly, whoever refers before what it refers to."""
+        for done, stored in enumerate(reversed(in_order(versions)), 1):
+            self._good("DELETE", f"/subjects/{escaped(stored.subject)}/versions/{stored.version}", None, missing=True)
+            self._told("deleted", done, len(versions))
+
+    def _mark(self, context: str, number: int, plan: Plan, target: Snapshot) -> None:
+        """Make an id used that has no schema any more."""
+        used = {context_of(stored.subject) for stored in plan.add}
+        ids = [stored.id for stored in plan.add if context_of(stored.subject) == context]
+        if max([*ids, target.marks.get(context, 0)]) >= number:
+            return
+        path = f"/subjects/{escaped(prefix_of(context) + MARK_SUBJECT)}"
+        self._good("POST", f"{path}/versions", {"schema": '"null"', "id": number, "version": 1})
+        self._good("DELETE", path, None)
+        self._good("DELETE", f"{path}?permanent=true", None)
+        if context != DEFAULT_CONTEXT and context not in target.contexts and context not in used:
+            self._good("DELETE", f"/contexts/{escaped(context)}", None, missing=True)
+
+    def _configure(self, scope: str, config: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """A PUT adds to what is there, so what is to go is sent as null."""
+        body = {_AS_REQUESTED[name]: None for name in before if name not in config}
+        body |= {_AS_REQUESTED[name]: value for name, value in config.items()}
+        self._good("PUT", _path("/config", scope), body)
+
+    def _good(self, method: str, target: str, body: Any, *, missing: bool = False) -> Answer:
+        answer = self._asker.ask(method, target, body)
+        if answer.status >= 300 and not (missing and answer.status == 404):
+            raise refused(self._asker, f"{method} {target}", answer)
+        return answer
+
+
+def scopes_of(plan: Plan, target: Snapshot) -> list[str]:
+    """What must be in IMPORT mode: the server, the contexts that are written to, and whatever has a mode of its own."""
+    subjects = [*(stored.subject for stored in plan.add), *(subject for subject, _ in plan.delete), *plan.configs]
+    contexts = {*map(context_of, subjects), *plan.marks} - {DEFAULT_CONTEXT}
+    scopes = {*map(prefix_of, contexts), *target.modes} - {SERVER, BELOW_ALL}
+    return [SERVER, *sorted(scopes)]
+
+
+def levels(versions: list[Stored]) -> list[list[Stored]]:
+    """The versions in rounds; one refers only to versions of earlier rounds."""
+    depth: dict[Key, int] = {}
+    rounds: dict[int, list[Stored]] = {}
+    for stored in in_order(versions):
+        level = 1 + max((depth.get(one, 0) for one in targets(stored)), default=0)
+        depth[stored.subject, stored.version] = level
+        rounds.setdefault(level, []).append(stored)
+    return [rounds[level] for level in sorted(rounds)]
+
+
+def _path(resource: str, scope: str) -> str:
+    return resource if scope == SERVER else f"{resource}/{escaped(scope)}"
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """A block that neither Ctrl-C nor SIGTERM ends half-way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,174 @@
+"""All that a registry holds, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schemas.model.errors import RegistryError
+from service.registry.identity import identity
+from service.registry.model import DEFAULT_CONTEXT, Content, Reference, Stored, context_of, qualified
+from service.registry.ports import Reader
+from service.registry.references import referenced_texts
+from service.registry.registry import Registry
+
+Key = tuple[str, int]
+"""Subject and version."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A registry at one moment.
+
+    `marks`: the highest id ever handed out or used, by context; there may be no schema with it any more.
+    `contexts` are those besides the default one. A content read elsewhere has an empty identity until `understood`.
+    """
+
+    versions: dict[Key, Stored] = field(default_factory=dict)
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    contexts: set[str] = field(default_factory=set)
+    marks: dict[str, int] = field(default_factory=dict)
+
+    def mark(self, context: str, number: int) -> None:
+        """An id was seen."""
+        self.marks[context] = max(self.marks.get(context, 0), number)
+
+    def add(self, stored: Stored) -> None:
+        """Add a version, with its context and id."""
+        context = context_of(stored.subject)
+        self.versions[stored.subject, stored.version] = stored
+        self.mark(context, stored.id)
+        if context != DEFAULT_CONTEXT:
+            self.contexts.add(context)
+
+    @property
+    def subjects(self) -> list[str]:
+        return sorted({subject for subject, _ in self.versions})
+
+
+def snapshot_of(tx: Reader) -> Snapshot:
+    """What a store holds."""
+    found = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
+    for stored in tx.search("", deleted=True):
+        found.add(stored)
+    found.marks = found.marks | tx.marks()
+    return found
+
+
+class _Versions:
+    """Enough of a Reader to resolve references in a snapshot."""
+
+    def __init__(self, versions: Mapping[Key, Stored]) -> None:
+        self._versions = versions
+
+    def version(self, subject: str, version: int) -> Stored | None:
+        return self._versions.get((subject, version))
+
+
+def understood(registry: Registry, wanted: Iterable[Stored], among: Snapshot) -> tuple[list[Stored], list[Key]]:
+    """Versions as a store keeps them, and those of them that this registry can't read.
+
+    The text stays as it came. The identity is that of the canonical form, so that the same schema sent again finds its
+    version and id also where another registry wrote the text in its own way (Karapace sorts keys). A text that can't
+    be read has the identity of its text.
+    """
+    done, unread = [], []
+    contents: dict[tuple[str, int], tuple[Content, bool]] = {}
+    for stored in wanted:
+        place = context_of(stored.subject), stored.id
+        found = contents.get(place)
+        if found is None or _bare(found[0]) != _bare(stored.content):
+            found = contents[place] = _identified(registry, stored, among)
+        content, readable = found
+        done.append(replace(stored, content=content))
+        if not readable:
+            unread.append((stored.subject, stored.version))
+    return done, unread
+
+
+def _bare(content: Content) -> Content:
+    return replace(content, identity=b"")
+
+
+def same_schema(one: Content, other: Content) -> bool:
+    """Whether two contents are the same as clients see them."""
+    mine, theirs = (
+        (content.text, content.kind, content.references, content.metadata or None, content.rule_set or None)
+        for content in (one, other)
+    )
+    return mine == theirs
+
+
+class Same:
+    """Whether two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
+
+    def __init__(self, registry: Registry, source: Snapshot, target: Snapshot) -> None:
+        self._registry = registry
+        self._source = source
+        self._target = target
+
+    def __call__(self, one: Stored, other: Stored) -> bool:
+        if same_schema(one.content, other.content):
+            return True
+        if not same_schema(replace(one.content, text=""), replace(other.content, text="")):
+            return False
+        mine, _ = _identified(self._registry, one, self._source)
+        theirs, _ = _identified(self._registry, other, self._target)
+        return mine.identity == theirs.identity
+
+
+def _identified(registry: Registry, stored: Stored, among: Snapshot) -> tuple[Content, bool]:
+    content = stored.content
+    try:
+        texts = referenced_texts(
+            _Versions(among.versions),  # type: ignore[arg-type]  # only `version` is used
+            context_of(stored.subject),
+            content.references,
+            deleted=True,
+        )
+        text, readable = registry.parse(content.kind, content.text, texts, strict=False).text, True
+    except (ValueError, RegistryError, RecursionError):
+        text, readable = content.text, False
+    return replace(content, identity=identity(text, content.references, content.metadata, content.rule_set)), readable
+
+
+def targets(stored: Stored) -> list[Key]:
+    """The versions that a version refers to."""
+    context = context_of(stored.subject)
+    return [(qualified(one.subject or "", context), one.version or 0) for one in stored.content.references]
+
+
+def in_order(versions: Iterable[Stored]) -> list[Stored]:
+    """The same versions, each after those it refers to; else as they came. A circle is cut where it was entered."""
+    waiting = {(stored.subject, stored.version): stored for stored in versions}
+    done: dict[Key, Stored] = {}
+    entered: set[Key] = set()
+    for first in list(waiting):
+        stack = [first]
+        while stack:
+            key = stack[-1]
+            if key in done or key not in waiting:
+                stack.pop()
+                continue
+            before = [one for one in targets(waiting[key]) if one in waiting and one not in done and one not in entered]
+            entered.add(key)
+            if before:
+                stack += before
+            else:
+                done[key] = waiting[key]
+                stack.pop()
+    return list(done.values())
+
+
+def reference(value: Mapping[str, Any]) -> Reference:
+    """A reference as records and answers have it. Raises ValueError."""
+    name, subject, version = value.get("name"), value.get("subject"), value.get("version")
+    if not isinstance(name, str) or not isinstance(subject, str) or not is_number(version):
+        raise ValueError(f"a reference needs name, subject and version: {dict(value)}")
+    return Reference(name, subject, version)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

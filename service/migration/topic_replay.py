@@ -1,0 +1,191 @@
+"""A `_schemas` topic read from its beginning: what each record does, and what could not be taken from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from schemas.model.errors import RegistryError
+from service.migration.snapshot import Key, Snapshot, is_number, same_schema
+from service.migration.topic_records import (
+    MARKS,
+    Broken,
+    TopicRecord,
+    positive,
+    read_config,
+    read_key,
+    read_mode,
+    read_schema,
+    read_scope,
+    read_subject,
+    read_value,
+    read_version,
+)
+from service.registry.model import Content, context_of, qualified
+from service.registry.names import check_name, covers
+
+_KEPT_PROBLEMS: Final = 1000
+
+Value = dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class Replay:
+    """Apply records in the topic's order; `snapshot` is what they come to.
+
+    `kinds` counts records by keytype, `unknown` those of keytypes that mean nothing here, `broken` the reasons of
+    records that were not applied (`broken_count` of them), `left_out` what a record says that has no place here.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    now: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    broken_count: int = 0
+    _holders: dict[tuple[str, int], dict[Key, Content]] = field(default_factory=dict)
+    _numbers: dict[str, set[int]] = field(default_factory=dict)
+
+    def apply(self, record: TopicRecord) -> None:
+        """Take one record in; what is wrong with it is noted, never raised."""
+        try:
+            key = read_key(record)
+            keytype = key["keytype"]
+            self.kinds[keytype] += 1
+            handler = _HANDLERS.get(keytype)
+            if handler is None:
+                self.unknown[keytype] += 1
+                return
+            handler(self, key, read_value(record), record)
+        except Broken as error:
+            self.broken_count += 1
+            if len(self.broken) < _KEPT_PROBLEMS:
+                self.broken.append(f"{record.where}: {error}" if record.where else str(error))
+
+    def apply_all(self, records: Iterable[TopicRecord]) -> Replay:
+        for record in records:
+            self.apply(record)
+        return self
+
+    # ---- schemas
+
+    def _schema(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        place = read_version(key)
+        if value is None:
+            self._forget(place)
+            return
+        stored = read_schema(place, value, self.now if record.ts is None else record.ts)
+        stored = replace(stored, content=self._numbered(stored.subject, stored.content))
+        context = context_of(stored.subject)
+        holders = self._holders.setdefault((context, stored.id), {})
+        for other, content in holders.items():
+            if other != place and not same_schema(content, stored.content):
+                # Confluent's server ignores such a record and goes on with the first schema.
+                raise Broken(
+                    f"id {stored.id} stands for another schema already, that of {other[0]} version {other[1]}; "
+                    f"{place[0]} version {place[1]} brings a different one"
+                )
+        self._forget(place)
+        self._holders.setdefault((context, stored.id), {})[place] = stored.content
+        self._numbers.setdefault(stored.subject, set()).add(stored.version)
+        self.snapshot.add(stored)
+
+    def _numbered(self, subject: str, content: Content) -> Content:
+        """References to "the latest" (-1) get the number they have now."""
+        if all(one.version != -1 for one in content.references):
+            return content
+        done = []
+        for one in content.references:
+            target = qualified(one.subject or "", context_of(subject))
+            numbers = [n for n in self._numbers.get(target, ()) if not self.snapshot.versions[target, n].deleted]
+            done.append(replace(one, version=max(numbers)) if one.version == -1 and numbers else one)
+        return replace(content, references=tuple(done))
+
+    def _forget(self, place: Key) -> None:
+        gone = self.snapshot.versions.pop(place, None)
+        if gone is not None:
+            self._numbers[gone.subject].discard(gone.version)
+            holders = self._holders[context_of(gone.subject), gone.id]
+            holders.pop(place, None)
+            if not holders:
+                del self._holders[context_of(gone.subject), gone.id]
+
+    def _delete_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        if value is None:
+            return
+        subject, last = read_subject(key), positive(value, "version")
+        for version in self._numbers.get(subject, ()):
+            if version <= last:
+                stored = self.snapshot.versions[subject, version]
+                self.snapshot.versions[subject, version] = replace(stored, deleted=True)
+
+    def _clear_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        if value is None:
+            return
+        scope = read_scope(key)
+        for place, stored in list(self.snapshot.versions.items()):
+            if stored.deleted and covers(scope, place[0]):
+                self._forget(place)
+
+    # ---- what belongs to a scope
+
+    def _config(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        scope = read_scope(key)
+        if value is None:
+            self.snapshot.configs.pop(scope, None)
+            return
+        config, unknown = read_config(value)
+        if self._known_scope(scope, "CONFIG"):
+            self.snapshot.configs[scope] = config
+        for name in unknown:
+            self.left_out[f"config field {name}"] += 1
+
+    def _mode(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        scope = read_scope(key)
+        if value is None:
+            self.snapshot.modes.pop(scope, None)
+            return
+        mode = read_mode(value)
+        if self._known_scope(scope, "MODE"):
+            self.snapshot.modes[scope] = mode
+
+    def _known_scope(self, scope: str, keytype: str) -> bool:
+        """Whether a scope can have a config or mode here; one that can't is counted."""
+        try:
+            check_name(scope)
+        except RegistryError:
+            self.left_out[f"{keytype} of {scope!r}, which is no valid name"] += 1
+            return False
+        return True
+
+    def _context(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        context = key.get("context")
+        if not isinstance(context, str) or not context.startswith("."):
+            raise Broken("a CONTEXT key without a context")
+        if context == ".":
+            return
+        if value is None:
+            self.snapshot.contexts.discard(context)
+        else:
+            self.snapshot.contexts.add(context)
+
+    def _noop(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+        marks = (value or {}).get(MARKS) or {}
+        if not isinstance(marks, dict) or not all(map(is_number, marks.values())):
+            raise Broken(f"{MARKS} is no object of numbers")
+        for context, number in marks.items():
+            self.snapshot.mark(context, number)
+
+
+_HANDLERS: Final[dict[str, Callable[[Replay, dict[str, Any], Value, TopicRecord], None]]] = {
+    "SCHEMA": Replay._schema,
+    "DELETE_SUBJECT": Replay._delete_subject,
+    "CLEAR_SUBJECT": Replay._clear_subject,
+    "CONFIG": Replay._config,
+    "MODE": Replay._mode,
+    "CONTEXT": Replay._context,
+    "NOOP": Replay._noop,
+}

@@ -1,0 +1,83 @@
+"""How long a request waits for a store in trouble, and how a store says that waiting may help."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Final, TypeVar
+
+from schemas.model.errors import RegistryError
+
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 0.5
+
+T = TypeVar("T")
+
+
+class Outage(RegistryError):
+    """The store can't be used now, nothing was written, and the same may work a moment later.
+
+    Whoever does not try again answers with it: 500, error code 50002.
+    """
+
+    def __init__(self, operation: str) -> None:
+        super().__init__("STORE_TIMEOUT", operation=operation)
+
+    def __reduce__(self) -> tuple[type[Outage], tuple[str]]:
+        return Outage, (str(self.fields["operation"]),)
+
+
+class Patience:
+    """The time that one request has, in seconds. It begins with the first `start`, when all of the request is there."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._until: float | None = None
+
+    def start(self) -> None:
+        if self._until is None:
+            self._until = time.monotonic() + self.seconds
+
+    @property
+    def left(self) -> float:
+        return self.seconds if self._until is None else max(self._until - time.monotonic(), 0.0)
+
+
+CURRENT: ContextVar[Patience | None] = ContextVar("patience", default=None)
+"""Set for the time of a request; threads that work for it inherit it."""
+
+
+def left(most: float) -> float:
+    """For how many seconds the request that is worked for may still wait; never more than `most`."""
+    patience = CURRENT.get()
+    return most if patience is None else min(patience.left, most)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait between one try and the next, without end: longer and longer, and no two callers in step."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def patiently(work: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
+    """Do `work` again while it raises Outage and there is time; for commands, which hold no client's request.
+
+    `work` begins from scratch each time; `waiting` is told of the first Outage. Raises what `work` raises, in the end
+    Outage.
+    """
+    until, told = time.monotonic() + seconds, False
+    for pause in pauses():
+        try:
+            return work()
+        except Outage as outage:
+            if time.monotonic() + pause >= until:
+                raise
+            if not told:
+                waiting(outage)
+                told = True
+        time.sleep(pause)
+    raise AssertionError("unreachable")

@@ -1,0 +1,121 @@
+"""Looking a schema up under a subject: the same content, or what means the same (registry-api.md §4.1, §4.8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.model.errors import RegistryError
+from service.registry import config
+from service.registry.metadata import VERSION, properties, without_version
+from service.registry.model import (
+    DEFAULT_CONTEXT,
+    Content,
+    Found,
+    NewSchema,
+    Stored,
+    context_of,
+    prefix_of,
+)
+from service.registry.ports import Reader
+from service.registry.references import stored_schema, understand
+from service.registry.registry import Registry
+
+
+def lookup(
+    registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
+) -> Found:
+    """The version of the subject with this schema; a subject that names no context is looked for in all of them.
+
+    Raises INVALID_SCHEMA, SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND.
+    """
+    with registry.store.read() as tx:
+        subject, rules = config.settle(registry, tx, subject)
+        if new.text.strip():
+            found = under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
+            found = found or elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
+            if found is not None:
+                return found
+        if tx.latest(subject, deleted=deleted) is None:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+    raise RegistryError("SCHEMA_NOT_FOUND")
+
+
+def under(
+    registry: Registry,
+    tx: Reader,
+    subject: str,
+    new: NewSchema,
+    rules: config.InForce,
+    *,
+    normalize: bool,
+    deleted: bool,
+) -> Found | None:
+    """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
+    normalize = normalize or rules.normalize
+    _, content = understand(registry, tx, subject, new, normalize=normalize, strict=False)
+    found = find(registry, tx, subject, content, deleted=deleted)
+    latest = None if found else tx.latest(subject)
+    if found or latest is None:
+        return found
+    metadata = rules.completed(latest.content.metadata if new.metadata is None else new.metadata)
+    rule_set = latest.content.rule_set if new.rule_set is None else new.rule_set
+    if (metadata, rule_set) == (new.metadata, new.rule_set):
+        return None
+    full = replace(new, metadata=metadata, rule_set=rule_set)
+    _, content = understand(registry, tx, subject, full, normalize=normalize, strict=False)
+    return find(registry, tx, subject, content, deleted=deleted)
+
+
+def elsewhere(
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
+) -> Found | None:
+    """The version with this schema in another context, for a subject that names none."""
+    if context_of(subject) != DEFAULT_CONTEXT:
+        return None
+    for context in tx.contexts():
+        name = prefix_of(context) + subject
+        if tx.latest(name, deleted=deleted) is None:
+            continue
+        rules = config.in_force(registry, tx, name)
+        try:
+            found = under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
+        except RegistryError:
+            continue  # the schema has no meaning there, e.g. for want of a reference
+        if found is not None:
+            return found
+    return None
+
+
+def find(
+    registry: Registry,
+    tx: Reader,
+    subject: str,
+    content: Content,
+    *,
+    deleted: bool = False,
+    schema_id: int | None = None,
+) -> Found | None:
+    """The version of the subject with this content (and id), or with one that is alike."""
+    same = tx.by_content(subject, content, deleted=deleted, schema_id=schema_id)
+    if same is not None:
+        return Found(same)
+    for stored in tx.lookalikes(subject, deleted=deleted):
+        if alike(registry, tx, content, stored):
+            return Found(stored, alike=True)
+    return None
+
+
+def alike(registry: Registry, tx: Reader, content: Content, stored: Stored) -> bool:
+    """Whether a stored version is what was sent: perhaps by reference where that is written out, or numbered."""
+    there = stored.content
+    metadata = there.metadata if VERSION in properties(content.metadata) else without_version(there.metadata)
+    if (content.metadata, content.rule_set, content.kind) != (metadata, there.rule_set, there.kind):
+        return False
+    if (content.text, content.references) == (there.text, there.references):
+        return True
+    if content.references or not there.references:
+        return False
+    try:
+        return stored_schema(registry, tx, stored).resolved() == content.text
+    except RegistryError:  # it refers to what may not be seen
+        return False

@@ -1,0 +1,83 @@
+"""Which names of subjects and versions are valid, and which mean the same (registry-api.md §0.9, §3.4, §5).
+
+A config or a mode is set for a subject, `:.ctx:`, `:.:` (the server) or `:.__GLOBAL:` (below all); the nearest counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.model.errors import RegistryError
+from service.registry.model import DEFAULT_CONTEXT, MAX_VERSION, context_of, name_of
+
+LATEST: Final = -1
+GLOBAL_CONTEXT: Final = ".__GLOBAL"
+_RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
+_DEFAULT_PREFIX: Final = ":.:"
+_FIRST_PRINTABLE = " "
+_DELETE = "\x7f"
+
+
+def normalized(subject: str) -> str:
+    """The default context is not written (`:.:name` is `name`), and a context ends with a colon."""
+    if subject.startswith(":.") and ":" not in subject[1:]:
+        subject += ":"
+    return subject[len(_DEFAULT_PREFIX) :] if subject.startswith(_DEFAULT_PREFIX) else subject
+
+
+def check_subject(subject: str) -> str:
+    """The subject, if schemas may be registered under it. Raises INVALID_SUBJECT."""
+    if context_of(subject) == GLOBAL_CONTEXT:
+        raise RegistryError("INVALID_SUBJECT", subject=subject)
+    return check_name(subject)
+
+
+def check_name(subject: str) -> str:
+    """The subject or context, if it may have a config or a mode. Raises INVALID_SUBJECT."""
+    control = any(character < _FIRST_PRINTABLE or character == _DELETE for character in subject)
+    if control or name_of(subject) in _RESERVED:
+        raise RegistryError("INVALID_SUBJECT", subject=subject)
+    return subject
+
+
+def version_number(text: str) -> int:
+    """`latest` (any case) and -1 are LATEST; else 1 to 2^31-1. Raises INVALID_VERSION."""
+    trimmed = text.strip()
+    if trimmed.lower() == "latest":
+        return LATEST
+    try:
+        number = int(trimmed) if trimmed.isascii() and "_" not in trimmed else 0
+    except ValueError:
+        number = 0
+    if number == LATEST or 1 <= number <= MAX_VERSION:
+        return number
+    raise RegistryError("INVALID_VERSION", version=text)
+
+
+SERVER: Final = ":.:"
+BELOW_ALL: Final = ":.__GLOBAL:"
+
+
+def scope_of(subject: str | None) -> str:
+    """The scope of a subject or context; None and the default context mean the server. Raises INVALID_SUBJECT."""
+    return check_name(subject) if subject else SERVER
+
+
+def chain(scope: str) -> list[str]:
+    """The scopes that count for `scope`, nearest first."""
+    context = context_of(scope)
+    above = SERVER if context == DEFAULT_CONTEXT else f":{context}:"
+    return list(dict.fromkeys([scope, above, BELOW_ALL]))
+
+
+def covers(scope: str, subject: str) -> bool:
+    """Whether `subject` is, or is in, the scope. The server's covers all contexts, as Confluent's does."""
+    if scope in (SERVER, subject):
+        return True
+    return not name_of(scope) and context_of(scope) == context_of(subject)
+
+
+def shown_context(subject: str | None) -> str:
+    """The context of a subject as error texts show it: nothing for the default one."""
+    context = context_of(subject or "")
+    return "" if context == DEFAULT_CONTEXT else f":{context}:"

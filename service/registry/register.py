@@ -1,0 +1,288 @@
+"""Registering a schema (registry-api.md §4)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from schemas.model.errors import RegistryError
+from service.registry import config, mode
+from service.registry.compatibility import against, logical_changes, refusal, warn
+from service.registry.lookup import alike, find
+from service.registry.metadata import VERSION, properties, with_version
+from service.registry.model import MAX_VERSION, Content, Found, NewSchema, Stored, VersionRow, context_of
+from service.registry.names import LATEST, check_subject, shown_context
+from service.registry.ports import Reader, Writer
+from service.registry.references import stored_schema, understand
+from service.registry.registry import Registry
+from service.registry.subjects import existing
+from service.schema_types.base import HoldsTags, Tagged
+from service.schema_types.parse import Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a schema is to be registered. `force` skips the compatibility check."""
+
+    normalize: bool = False
+    force: bool = False
+
+
+class NotPlain(Exception):
+    """A registration that `register_plain` leaves to `register`."""
+
+
+def register(
+    registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, force: bool = False
+) -> Found:
+    """Register a schema and return its version; a schema the subject has already gives that version again.
+
+    `force` skips the compatibility check. The order of the checks is Confluent's (§4).
+    Raises INVALID_SUBJECT, READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE, INVALID_SCHEMA, INCOMPATIBLE_SCHEMA,
+    ID_TAKEN, VERSION_TAKEN.
+    """
+    check_subject(subject)
+    wish = Wish(normalize, force)
+    # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
+    with registry.store.read() as tx:
+        subject, rules = config.settle(registry, tx, subject)
+        new = retagged(registry, tx, subject, new)
+        known = already(registry, tx, subject, new, rules, wish)
+    if known is not None:
+        return known
+    with registry.store.write() as writer:
+        return add(registry, writer, subject, new, wish)
+
+
+def register_plain(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish) -> Found:
+    """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
+
+    Raises NotPlain where that is not so, and what `register` raises, also where that would find the schema to be there
+    already; either way the transaction has to be given up, and `register` knows what to do.
+    """
+    check_subject(subject)
+    meant, rules = config.settle(registry, tx, subject)
+    if meant != subject or rules.adds_metadata:
+        raise NotPlain
+    found = add(registry, tx, subject, new, wish, rules)
+    if found.completed or not found.new:
+        raise NotPlain
+    return found
+
+
+def retagged(registry: Registry, tx: Reader, subject: str, new: NewSchema) -> NewSchema:
+    """The schema with the tags that the request adds and removes; its version is recorded then."""
+    add = new.tags_to_add
+    if new.keep_tags:
+        latest = tx.latest(subject)
+        previous = stored_schema(registry, tx, latest) if latest else None
+        add = (*add, *carried(previous)) if previous else add
+    if not (add or new.tags_to_remove) or not new.text.strip():
+        return new
+    parsed, content = understand(registry, tx, subject, new, normalize=False, strict=False)
+    if not isinstance(parsed, HoldsTags):
+        raise RegistryError("INVALID_SCHEMA", details=f"Tags are not supported for schemas of type {new.kind}")
+    try:
+        text = parsed.retagged(add, new.tags_to_remove)
+    except ValueError as error:
+        raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
+    named = new.tags_to_add or new.tags_to_remove
+    version = new.version or LATEST if named else new.version
+    return replace(
+        new,
+        text=text,
+        references=content.references,
+        version=version,
+        tags_to_add=(),
+        tags_to_remove=(),
+        keep_tags=False,
+    )
+
+
+def carried(previous: Parsed) -> list[Tagged]:
+    return previous.tags() if isinstance(previous, HoldsTags) else []
+
+
+def already(
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, rules: config.InForce, wish: Wish
+) -> Found | None:
+    """The version that a registration repeats, if nothing has to be written for it."""
+    latest = tx.latest(subject)
+    if new.text.strip() and not rules.adds_metadata:
+        try:
+            _, content = understood(registry, tx, subject, new, rules, wish)
+        except RegistryError as error:
+            if error.code != "INVALID_SCHEMA":
+                raise
+            # What is stored may be read leniently: it was imported, or the rules were others then.
+            _, content = understood(registry, tx, subject, new, replace(rules, validate_new=False), wish)
+            known = repeated(registry, tx, subject, new, content)
+            # Written out where the stored one refers to others, it would have to be valid by itself.
+            if known is not None and known.stored.content.references == content.references:
+                return known
+            mode.check_register(mode.in_scope(tx, subject), subject, new.id)
+            if new.id is None:
+                raise
+            return None
+        known = repeated(registry, tx, subject, new, content) if latest else None
+        if known is not None:
+            return known
+    in_scope = mode.in_scope(tx, subject)
+    mode.check_register(in_scope, subject, new.id)
+    if new.version or mode.imports(in_scope):
+        return None
+    full = completed(new, latest, rules, 0)
+    if not full.text.strip() or (full == new and not rules.adds_metadata):
+        return None
+    if VERSION in properties(full.metadata):
+        return None  # carries the number of the version to come, so it is new
+    _, content = understood(registry, tx, subject, full, rules, wish)
+    same = tx.by_content(subject, content)
+    return Found(same, completed=full != new) if same else None
+
+
+def repeated(registry: Registry, tx: Reader, subject: str, new: NewSchema, content: Content) -> Found | None:
+    """A version with this content, if the id and version that the request names are those."""
+    if new.version == LATEST:
+        latest = tx.latest(subject)
+        known = Found(latest, alike=True) if latest and alike(registry, tx, content, latest) else None
+    elif new.version and new.id is None:
+        return None
+    else:
+        known = find(registry, tx, subject, content, schema_id=new.id)
+    if known is None or (new.id is not None and known.stored.id != new.id):
+        return None
+    if new.version in (None, 0, LATEST, known.stored.version):
+        return known
+    named = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
+    same = named is not None and not named.deleted and (named.id, named.content) == (new.id, known.stored.content)
+    return Found(named) if named and same else None
+
+
+def understood(
+    registry: Registry, tx: Reader, subject: str, new: NewSchema, rules: config.InForce, wish: Wish
+) -> tuple[Parsed, Content]:
+    """A schema as it would be stored. One that comes with its id is taken as it is, unless `normalize` says so."""
+    given = new.id is not None
+    normalize = wish.normalize or (rules.normalize and not given)
+    strict = rules.validate_new and not given
+    return understand(registry, tx, subject, new, normalize=normalize, strict=strict)
+
+
+def completed(new: NewSchema, previous: Stored | None, rules: config.InForce, version: int) -> NewSchema:
+    """The schema with what it takes from the version before it and from the config (§4.7).
+
+    `version` is the number of the version to come; metadata that records one, or a request that names one, gets it.
+    """
+    if previous is not None and not new.text.strip():
+        old = previous.content
+        new = replace(new, text=old.text, kind=old.kind, references=old.references)
+    own = new.metadata if new.metadata is not None or previous is None else previous.content.metadata
+    metadata = rules.completed(own)
+    if new.version or VERSION in properties(metadata):
+        metadata = with_version(metadata, version)
+    if new.rule_set is None and previous is not None:
+        new = replace(new, rule_set=previous.content.rule_set)
+    return replace(new, metadata=metadata)
+
+
+def add(
+    registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish, rules: config.InForce | None = None
+) -> Found:
+    """The part of `register` that needs to be alone: everything is looked up again, then written."""
+    rules = rules or config.in_force(registry, tx, subject)
+    in_scope = mode.in_scope(tx, subject)
+    mode.check_register(in_scope, subject, new.id)
+    importing = mode.imports(in_scope)
+    rows = tx.versions(subject)
+    following = rows[-1].version + 1 if rows else 1
+    latest = tx.latest(subject) if rows else None
+    full = new if importing else completed(new, latest, rules, following)
+    if not full.text.strip():
+        raise RegistryError("INVALID_SCHEMA", details="Empty schema")
+    parsed, content = understood(registry, tx, subject, full, rules, wish)
+    known = repeated(registry, tx, subject, new, content) if rows else None
+    if known is not None:
+        return replace(known, completed=full != new)
+    olds = [latest] if latest and not importing else []
+    if olds and rules.compares_many:
+        olds = tx.live(subject)
+    changes = logical_changes(registry, tx, olds, parsed)
+    if not importing and not wish.force:
+        problems = against(registry, tx, olds, parsed, content, rules)
+        if registry.strict_logical_types and not problems:
+            problems = refusal(changes, olds, rules)
+        if problems:
+            raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
+    version = new.version if new.version and new.version > 0 else within(following, "version")
+    if version != following and not importing:
+        raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
+    make_way(tx, subject, version, new.id, rows)
+    schema_id = settled_id(tx, subject, new.id, content)
+    stored = put(tx, subject, version, schema_id, content, rows)
+    warn(tx, stored, changes)
+    return Found(stored, completed=full != new, new=True)
+
+
+def make_way(tx: Writer, subject: str, version: int, given: int | None, rows: list[VersionRow]) -> None:
+    """An import may take the place of a soft-deleted version, and of no other. Raises VERSION_TAKEN, REFERENCED."""
+    there = next((row for row in rows if row.version == version), None)
+    if there is None:
+        return
+    if not there.deleted:
+        raise RegistryError("VERSION_TAKEN", subject=subject, version=version)
+    if there.id != given and tx.referrers(subject, version):
+        raise RegistryError("REFERENCED", subject=subject, version=version)
+    tx.remove(subject, [version])
+
+
+def settled_id(tx: Writer, subject: str, given: int | None, content: Content) -> int:
+    """The id of a schema: the one given, or the one that the context has for it, or a new one. Raises ID_TAKEN."""
+    context = context_of(subject)
+    known = tx.id_of(context, content) if given is None else None
+    if known is not None:
+        return known
+    schema_id = within(tx.new_id(context), "schema id") if given is None else given
+    taken = None if given is None else tx.schema(context, given)
+    if taken is not None and taken != content:
+        raise RegistryError("ID_TAKEN", id=given, context=shown_context(subject))
+    if given is not None:
+        tx.use_id(context, given)
+    if taken is None:
+        tx.put_schema(context, schema_id, content)
+    return schema_id
+
+
+def within(number: int, what: str) -> int:
+    """A number that clients can hold; an import may have used up the last one. Raises UNPROCESSABLE."""
+    if number > MAX_VERSION:
+        raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {MAX_VERSION}")
+    return number
+
+
+def put(tx: Writer, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]) -> Stored:
+    """Write a version."""
+    ts = time.time_ns() // 1_000_000
+    tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
+    # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (§4.5).
+    replaced = [row.version for row in rows if row.deleted and row.id == schema_id and row.version < version]
+    tx.remove(subject, [old for old in replaced if not tx.referrers(subject, old)])
+    return Stored(subject, version, schema_id, content, ts)
+
+
+def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Found:
+    """Register a version again with other tags, metadata or both, as the next version.
+
+    Of `new`, the tags, the metadata and the version count. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, and what
+    `register` raises.
+    """
+    with registry.store.read() as tx:
+        subject = config.target(tx, subject)
+        old = existing(tx, subject, version).content
+        metadata = old.metadata if new.metadata is None else new.metadata
+        number = new.version or 0
+        new = replace(new, text=old.text, kind=old.kind, references=old.references)
+        new = replace(new, metadata=with_version(metadata, number), version=number)
+        new = retagged(registry, tx, subject, new)
+    with registry.store.write() as writer:
+        return add(registry, writer, subject, replace(new, version=number), Wish())

@@ -1,0 +1,73 @@
+"""The registry itself: the store, the server's defaults and the cache of schemas understood before."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from schemas.model.errors import RegistryError
+from service.registry.ports import Store
+from service.schema_types.base import Referenced
+from service.schema_types.parse import KINDS, Parsed
+
+_CACHED_CHARACTERS = 1_500_000
+
+
+class ParseCache:
+    """Schemas by text, the least recently used dropped first; bounded by the length of the texts.
+
+    TiCDC sends the same text again at every DDL and restart; parsing it once is what makes that cheap.
+    """
+
+    def __init__(self, limit: int = _CACHED_CHARACTERS) -> None:
+        self._limit = limit
+        self._size = 0
+        self._entries: OrderedDict[tuple[str, str, bool], Parsed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str, bool]) -> Parsed | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[str, str, bool], parsed: Parsed) -> None:
+        with self._lock:
+            if key in self._entries or len(key[1]) > self._limit:
+                return
+            self._entries[key] = parsed
+            self._size += len(key[1])
+            while self._size > self._limit:
+                dropped, _ = self._entries.popitem(last=False)
+                self._size -= len(dropped[1])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+@dataclass(slots=True)
+class Registry:
+    """Everything a rule needs. `default_level` is the compatibility of a server without any config.
+
+    `strict_logical_types`: changes that Avro's rules do not see are refused, not only warned about.
+    """
+
+    store: Store
+    default_level: str = "BACKWARD"
+    strict_logical_types: bool = False
+    cache: ParseCache = field(default_factory=ParseCache)
+
+    def parse(self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True) -> Parsed:
+        """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
+        if kind not in KINDS:
+            raise RegistryError("INVALID_SCHEMA", details=f"Invalid schema type {kind}")
+        if referenced:
+            return KINDS[kind](text, referenced, strict)
+        key = (kind, text, strict)
+        parsed = self.cache.get(key)
+        if parsed is None:
+            parsed = KINDS[kind](text, (), strict)
+            self.cache.put(key, parsed)
+        return parsed

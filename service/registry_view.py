@@ -1,0 +1,208 @@
+"""A registry as others of this process ask it: dry runs, table histories and the tracker, which know no HTTP.
+
+It answers by the rules of service.registry and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.inputs.definition_files import Given
+from schemas.model.errors import RegistryError, WireError
+from schemas.model.ports import SchemaId
+from service.ddl_check.ports import Registered as ports_Registered
+from service.ddl_check.ports import Rehearsal
+from service.history.schema_links import Registered
+from service.registry import config, mode, register
+from service.registry.compatibility import against, logical_changes, refusal
+from service.registry.config import LEVEL
+from service.registry.identity import identity
+from service.registry.model import DEFAULT_CONTEXT, NewSchema, Stored
+from service.registry.names import check_subject
+from service.registry.ports import Reader, Store
+from service.registry.registry import Registry
+from service.store import open_store
+
+
+class RegistryHolders:
+    """Keeps the promises of `service.history.schema_links.Subjects`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def holding(self, texts: Iterable[str]) -> dict[str, list[Registered]]:
+        found: dict[str, list[Registered]] = {}
+        with self._registry.store.read() as tx:
+            for text in texts:
+                for context, number in tx.ids_of(identity(self.canonical(text))):
+                    holders = (one for one in tx.holders(context, number) if not one.deleted)
+                    found.setdefault(text, []).extend(Registered(one.subject, one.version, one.id) for one in holders)
+        return found
+
+    def canonical(self, text: str) -> str:
+        """A schema as the registry keeps it."""
+        return self._registry.parse("AVRO", text).text
+
+    def newest(self) -> Iterator[tuple[Stored, str, str]]:
+        """The newest version of each subject that TiCDC's Avro fills, with namespace and name of its record."""
+        with self._registry.store.read() as tx:
+            latest: dict[str, Stored] = {one.subject: one for one in tx.search("")}
+        for one in latest.values():
+            if one.content.kind == "AVRO" and '"tidb_type"' in one.content.text:
+                schema: Any = json.loads(one.content.text)
+                if isinstance(schema, dict) and isinstance(schema.get("namespace"), str):
+                    yield one, schema["namespace"], str(schema.get("name"))
+
+    def text(self, subject: str, version: int | None) -> tuple[str, int]:
+        """(schema text, version) of a subject. RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+        with self._registry.store.read() as tx:
+            found = tx.latest(subject) if version is None else tx.version(subject, version)
+        if found is None:
+            if version is None:
+                raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+            raise RegistryError("VERSION_NOT_FOUND", version=version)
+        return found.content.text, found.version
+
+
+class SubjectTexts:
+    """Keeps the promises of `service.history.manual_entry.SubjectTexts`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def text(self, subject: str, version: int | None) -> tuple[str, int]:
+        """(schema text, version). RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+        with self._store.read() as tx:
+            found = tx.latest(subject) if version is None else tx.version(subject, version)
+        if found is not None:
+            return found.content.text, found.version
+        if version is None:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        raise RegistryError("VERSION_NOT_FOUND", version=version)
+
+
+class RegistrySubjects:
+    """service.ddl_check.ports.Subjects over a registry of this process."""
+
+    def __init__(self, registry: Registry, url: str = "") -> None:
+        self._registry = registry
+        self._url = url
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def rehearse(self, subject: str, schema: str, pending: Sequence[str] = ()) -> Rehearsal:
+        """As registering does (`register.register`), in one read. Raises STORE_FAILED, STORE_TIMEOUT only."""
+        registry = self._registry
+        with registry.store.read() as tx:
+            found = Rehearsal(registry.default_level)
+            try:
+                check_subject(subject)
+                name, rules = config.settle(registry, tx, subject)
+                own = tx.configs([name]).get(name, {})
+                newest = tx.latest(name)
+                found = Rehearsal(rules.level.name, _registered(newest) if newest else None, own_level=LEVEL in own)
+                return self._answer(tx, name, schema, pending, rules, found)
+            except RegistryError as error:
+                if error.row.http >= 500:
+                    raise
+                return replace(found, refusal=error.code, messages=(error.detail,))
+
+    def _answer(
+        self, tx: Reader, name: str, schema: str, pending: Sequence[str], rules: config.InForce, found: Rehearsal
+    ) -> Rehearsal:
+        registry, new, wish = self._registry, NewSchema(text=schema), register.Wish()
+        known = register.already(registry, tx, name, new, rules, wish)
+        if known is not None:
+            return replace(found, same=_registered(known.stored))
+        parsed, content = register.understood(registry, tx, name, new, rules, wish)
+        latest = tx.latest(name)
+        olds = tx.live(name) if rules.compares_many else [latest] if latest else []
+        for text in pending:
+            _, waiting = register.understood(registry, tx, name, NewSchema(text=text), rules, wish)
+            if waiting.identity == content.identity:
+                return found
+            olds.append(Stored(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
+        changes = logical_changes(registry, tx, olds, parsed)
+        problems = against(registry, tx, olds, parsed, content, rules)
+        if registry.strict_logical_types and not problems:
+            problems = refusal(changes, olds, rules)
+        if problems:
+            return replace(found, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
+        return replace(found, warnings=tuple(change.message() for change in changes))
+
+    def newest(self, subject: str) -> ports_Registered | None:
+        with self._registry.store.read() as tx:
+            found = tx.latest(config.target(tx, subject))
+        return _registered(found) if found else None
+
+    def containing(self, part: str) -> list[str]:
+        part = part.lower()
+        with self._registry.store.read() as tx:
+            return [name for name, live in tx.subjects() if live and part in name.lower()]
+
+
+def _registered(stored: Stored) -> ports_Registered:
+    return ports_Registered(stored.subject, stored.version, stored.id, stored.content.text)
+
+
+@contextmanager
+def file_subjects(entries: Iterable[Given], level: str) -> Iterator[RegistrySubjects]:
+    """A registry of its own with these versions, gone afterwards. SetupError USAGE for what is no registry."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"sqlite:///{Path(folder) / 'registry.db'}")
+        try:
+            registry = Registry(store, level)
+            _import(registry, sorted(entries, key=lambda e: (e.subject, e.version)))
+            yield RegistrySubjects(registry)
+        finally:
+            store.close()
+
+
+def _import(registry: Registry, entries: list[Given]) -> None:
+    mode.update(registry, None, mode.IMPORT)
+    for one in entries:
+        number = one.id if isinstance(one.id, int) and one.id > 0 else None
+        new = NewSchema(one.schema, version=one.version, id=number)
+        if number is None:  # a UUID of Glue's
+            mode.update(registry, None, mode.READWRITE)
+            register.register(registry, one.subject, NewSchema(one.schema), force=True)
+            mode.update(registry, None, mode.IMPORT, force=True)
+        else:
+            register.register(registry, one.subject, new)
+    mode.update(registry, None, mode.READWRITE)
+
+
+class OwnSchemas:
+    """Schemas of the store that the history is in (schemas.model.ports.SchemaSource). Nothing is registered."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._texts: Bounded[int, str] = Bounded(10_000, 64 << 20, lambda _, text: len(text))
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        if not isinstance(schema_id, int):
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
+        if schema_id not in self._texts:
+            with self._store.read() as tx:
+                found = tx.schema(DEFAULT_CONTEXT, schema_id)
+            if found is None:
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
+            self._texts[schema_id] = found.text
+        return self._texts[schema_id]
+
+    def newest(self, subject: str) -> str | None:
+        with self._store.read() as tx:
+            found = tx.latest(subject)
+        return None if found is None else found.content.text
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        raise RegistryError("SCHEMA_NOT_FOUND")

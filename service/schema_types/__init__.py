@@ -1,0 +1,4 @@
+"""Avro, JSON Schema and Protobuf as Confluent's registry takes them: parsed, made canonical, compared.
+
+Nothing here knows a subject, a version or a store.
+"""

@@ -1,0 +1,179 @@
+"""Tree of nodes → text: Java's `Schema.toString()`, and the normalised form of `normalize=true`.
+
+Rules: registry-api.md §4 "Canonical vs normalise (Avro)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from service.schema_types.avro.defaults import is_valid_default
+from service.schema_types.avro.model import (
+    MISSING,
+    PRIMITIVES,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Pending,
+    Record,
+    Union,
+)
+from service.schema_types.java_json import dump_avro, java_double, java_float, quote
+
+_FIRST_PROPS: Final = ("logicalType", "precision", "scale")
+
+
+def canonical(node: Node, known: Iterable[str] = ()) -> str:
+    """The text Confluent stores and hashes. Types whose full name is in `known` (references) print as names."""
+    return _Writer(set(known)).text(node, "")
+
+
+def canonical_field(field: Field) -> str:
+    """A field with no more than name, shared type and default, as it stands in the canonical text of any record."""
+    default = "" if field.default is MISSING else f',"default":{dump_avro(field.default)}'
+    return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
+
+
+def normalized(node: Node, known: Iterable[str] = ()) -> str:
+    """The canonical text with what does not change the meaning put in order."""
+    return _NormalWriter(set(known)).text(node, "")
+
+
+class _Writer:
+    def __init__(self, known: set[str]) -> None:
+        self.known = known
+
+    def text(self, node: Node, space: str) -> str:
+        if node.shared and type(self) is _Writer:
+            return node.shared
+        match node:
+            case Union():
+                return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
+            case Array():
+                return self.object(
+                    ['"type":"array"', f'"items":{self.text(node.items, space)}', *self.props(node.props)]
+                )
+            case Map():
+                return self.object(
+                    ['"type":"map"', f'"values":{self.text(node.values, space)}', *self.props(node.props)]
+                )
+            case Named():
+                return self.named(node, space)
+            case Pending():
+                return quote(node.fullname)
+        props = self.props(node.props)
+        return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
+
+    def named(self, node: Named, space: str) -> str:
+        if node.fullname in self.known:
+            return quote(shown_name(node.fullname, space))
+        self.known.add(node.fullname)
+        parts = [f'"type":{quote(self.kind(node))}', f'"name":{quote(node.name)}']
+        if node.namespace != space:
+            parts.append(f'"namespace":{quote(node.namespace)}')
+        parts += self.doc(node.doc)
+        match node:
+            case Record():
+                parts.append('"fields":[' + ",".join(self.fields(node)) + "]")
+            case Enum():
+                parts.append('"symbols":' + dump_avro(node.symbols))
+                if node.default is not None:
+                    parts.append(f'"default":{quote(node.default)}')
+            case Fixed():
+                parts.append(f'"size":{node.size}')
+        parts += self.props(node.props)
+        if node.aliases:
+            parts.append('"aliases":' + dump_avro(self.aliases([shown_name(a, node.namespace) for a in node.aliases])))
+        return self.object(parts)
+
+    def fields(self, record: Record) -> list[str]:
+        return [field.shared or self.field(field, record.namespace) for field in record.fields]
+
+    def field(self, field: Field, space: str) -> str:
+        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
+        if field.doc is not None:
+            parts += self.doc(field.doc)
+        if field.default is not MISSING:
+            parts += self.default(field.type, field.default)
+        if field.order != "ascending":
+            parts.append(f'"order":{quote(field.order)}')
+        if field.aliases:
+            parts.append('"aliases":' + dump_avro(self.aliases(field.aliases)))
+        if field.props:
+            parts += self.props(field.props)
+        return self.object(parts)
+
+    @staticmethod
+    def object(parts: list[str]) -> str:
+        return "{" + ",".join(parts) + "}"
+
+    def kind(self, node: Named) -> str:
+        return "error" if isinstance(node, Record) and node.is_error else node.kind
+
+    def doc(self, doc: str | None) -> list[str]:
+        return [] if doc is None else [f'"doc":{quote(doc)}']
+
+    def default(self, node: Node, value: Any) -> list[str]:
+        return [f'"default":{dump_avro(value)}']
+
+    def aliases(self, aliases: list[str]) -> list[str]:
+        return aliases
+
+    def props(self, props: dict[str, Any]) -> list[str]:
+        return [f"{quote(key)}:{dump_avro(value)}" for key, value in props.items()]
+
+
+class _NormalWriter(_Writer):
+    def fields(self, record: Record) -> list[str]:
+        return [self.field(field, record.namespace) for field in record.fields]
+
+    def kind(self, node: Named) -> str:
+        return node.kind
+
+    def doc(self, doc: str | None) -> list[str]:
+        return super().doc(doc or None)
+
+    def default(self, node: Node, value: Any) -> list[str]:
+        first = node if not isinstance(node, Union) else node.branches[0] if node.branches else None
+        if first is None or not is_valid_default(first, value):
+            return []  # of a union the first branch counts; what is read leniently may be valid for none
+        return [f'"default":{converted(node, value)}']
+
+    def aliases(self, aliases: list[str]) -> list[str]:
+        return sorted(aliases)
+
+    def props(self, props: dict[str, Any]) -> list[str]:
+        first = [key for key in _FIRST_PROPS if key in props]
+        rest = sorted(key for key in props if key not in _FIRST_PROPS)
+        return super().props({key: deep_sorted(props[key]) for key in (*first, *rest)})
+
+
+def shown_name(fullname: str, space: str) -> str:
+    """A full name as printed inside `space`; one that reads like a primitive keeps its namespace."""
+    namespace, _, name = fullname.rpartition(".")
+    return name if namespace == space and name not in PRIMITIVES else fullname
+
+
+def converted(node: Node, value: Any) -> str:
+    """A default as the type's own value would print: 1 of a double is 1.0."""
+    match node:
+        case Union():
+            return converted(node.branches[0], value)
+        case Array():
+            return "[" + ",".join(converted(node.items, item) for item in value) + "]"
+        case Map():
+            return "{" + ",".join(f"{quote(key)}:{converted(node.values, item)}" for key, item in value.items()) + "}"
+    if node.kind == "double":
+        return java_double(float(value))
+    return java_float(float(value)) if node.kind == "float" else dump_avro(value)
+
+
+def deep_sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: deep_sorted(value[key]) for key in sorted(value)}
+    return [deep_sorted(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,172 @@
+"""Can data written with one Avro schema be read with another? The verdicts and messages of Confluent.
+
+Rules: registry-api.md §6 "Avro (SchemaCompatibility of Avro 1.12)". Logical types, docs, order and properties are not
+looked at. Pairs of nodes are remembered, so recursive schemas end and shared types are compared once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.schema_types.avro.model import (
+    MISSING,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Record,
+    Union,
+    names_nothing,
+)
+
+_PROMOTIONS: Final = {
+    "long": {"int"},
+    "float": {"int", "long"},
+    "double": {"int", "long", "float"},
+    "bytes": {"string"},
+    "string": {"bytes"},
+}
+
+# {path}, {reader}, {writer} are filled in; {info} is the additional information.
+_DESCRIPTIONS: Final = {
+    "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
+    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {reader} schema does not match with "
+    "the {writer} schema",
+    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols '{info}' at path '{path}' in the {writer} "
+    "schema",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{info}' at path '{path}' in the {reader} schema has no default "
+    "value and is missing in the {writer} schema",
+    "TYPE_MISMATCH": "The type (path '{path}') of a field in the {reader} schema does not match with the {writer} "
+    "schema",
+    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type inside a union field at path '{path}' in the "
+    "{writer} schema",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incompatibility:
+    """`path` is a JSON pointer into the reader."""
+
+    type: str
+    path: tuple[str, ...]
+    info: str
+
+    def message(self, reader: str, writer: str) -> str:
+        """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
+        pointer = "/" + "/".join(self.path)
+        what = _DESCRIPTIONS[self.type].format(path=pointer, reader=reader, writer=writer, info=self.info)
+        return f"{{errorType:'{self.type}', description:'{what}', additionalInfo:'{self.info}'}}"
+
+
+class AmbiguousAlias(ValueError):
+    """A reader field and its aliases match several fields of the writer."""
+
+
+def incompatibilities(reader: Node, writer: Node) -> list[Incompatibility]:
+    """Everything that keeps `reader` from reading what `writer` wrote; [] when nothing does. Raises AmbiguousAlias."""
+    return _Comparison().compare(reader, writer, ())
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, int], list[Incompatibility]] = {}
+
+    def compare(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+        if names_nothing(reader) or names_nothing(writer):
+            return self.calculate(reader, writer, path)  # one such node may stand in many places
+        pair = (id(reader), id(writer))
+        if pair not in self.seen:
+            self.seen[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
+            self.seen[pair] = self.calculate(reader, writer, path)
+        return self.seen[pair]
+
+    def calculate(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+        if isinstance(writer, Union):
+            return self.from_union(reader, writer, path)
+        match reader, writer:
+            case Array(), Array():
+                return self.compare(reader.items, writer.items, (*path, "items"))
+            case Map(), Map():
+                return self.compare(reader.values, writer.values, (*path, "values"))
+            case Fixed(), Fixed():
+                return names(reader, writer, path) + sizes(reader, writer, path)
+            case Enum(), Enum():
+                return names(reader, writer, path) + symbols(reader, writer, path)
+            case Record(), Record():
+                return names(reader, writer, path) + self.fields(reader, writer, path)
+            case Union(), _:
+                return self.into_union(reader, writer, path)
+        if reader.kind == writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
+            return []
+        info = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
+        return [Incompatibility("TYPE_MISMATCH", path, info)]
+
+    def from_union(self, reader: Node, writer: Union, path: tuple[str, ...]) -> list[Incompatibility]:
+        found = []
+        for place, branch in enumerate(writer.branches):
+            at = (*path, str(place))
+            problems = self.compare(reader, branch, at)
+            if problems and isinstance(reader, Union):
+                problems = [lacking(branch, at)]
+            found += problems
+        return found
+
+    def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+        if any(not self.compare(branch, writer, path) for branch in reader.branches):
+            return []
+        return [lacking(writer, path)]
+
+    def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[Incompatibility]:
+        found: list[Incompatibility] = []
+        by_name = {field.name: field for field in writer.fields}
+        for place, field in enumerate(reader.fields):
+            at = (*path, "fields", str(place))
+            written = matching(field, by_name)
+            if written is not None:
+                found += self.compare(field.type, written.type, (*at, "type"))
+            elif field.default is MISSING:
+                found += self.missing(field, writer, at)
+        return found
+
+    def missing(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[Incompatibility]:
+        if isinstance(field.type, Enum) and field.type.default is not None:
+            # Avro compares the enum with the whole writer record here, which never fits: another text, same verdict.
+            return self.compare(field.type, writer, (*at, "type"))
+        return [Incompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
+
+
+def matching(field: Field, by_name: dict[str, Field]) -> Field | None:
+    """The writer's field of that name, or of one of the reader field's aliases."""
+    found = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
+    if len(found) > 1:
+        raise AmbiguousAlias(f"Reader record field {field.name} matches multiple fields in writer record schema")
+    return found[0] if found else None
+
+
+def names(reader: Named, writer: Named, path: tuple[str, ...]) -> list[Incompatibility]:
+    """The simple names count: a change of namespace is compatible."""
+    if reader.name == writer.name or writer.fullname in reader.aliases:
+        return []
+    return [Incompatibility("NAME_MISMATCH", (*path, "name"), f"expected: {writer.fullname}")]
+
+
+def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[Incompatibility]:
+    if reader.size == writer.size:
+        return []
+    return [Incompatibility("FIXED_SIZE_MISMATCH", (*path, "size"), f"expected: {writer.size}, found: {reader.size}")]
+
+
+def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[Incompatibility]:
+    """Symbols the reader lacks matter only when it has no default for them."""
+    lost = sorted(set(writer.symbols) - set(reader.symbols))
+    if not lost or reader.default is not None:
+        return []
+    return [Incompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(lost)}]")]
+
+
+def lacking(writer: Node, path: tuple[str, ...]) -> Incompatibility:
+    return Incompatibility("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")

@@ -1,0 +1,111 @@
+"""Changes that Avro's rules do not see and that make readers take one value for another.
+
+Avro compares physical types: `bytes` stays `bytes` when a decimal's scale changes, a long stays a long when
+milliseconds become microseconds, and bytes may be read as a string. TiCDC makes such changes when a column's
+DECIMAL(p,s) is altered, or `avro-decimal-handling-mode` is switched (precise: bytes with a decimal; string: text).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from service.schema_types.avro.model import Array, Field, Map, Node, Record, Union, union_name
+from service.schema_types.base import Change
+
+_PROMOTED: Final = frozenset({"bytes", "string"})
+
+
+def changes(old: Node, new: Node) -> list[Change]:
+    """Every logical change from `old` to `new`, in the order of the new schema."""
+    return _Comparison().compare(old, new, "")
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, int]] = set()
+
+    def compare(self, old: Node, new: Node, path: str) -> list[Change]:
+        if isinstance(old, Union) or isinstance(new, Union):
+            return [change for one, two in pairs(old, new) for change in self.compare(one, two, path)]
+        match old, new:
+            case Array(), Array():
+                return self.compare(old.items, new.items, f"{path}[]")
+            case Map(), Map():
+                return self.compare(old.values, new.values, f"{path}{{}}")
+            case Record(), Record():
+                return self.fields(old, new, path)
+        return changed(old, new, path)
+
+    def fields(self, old: Record, new: Record, path: str) -> list[Change]:
+        pair = (id(old), id(new))
+        if pair in self.seen:
+            return []
+        self.seen.add(pair)
+        by_name = {field.name: field for field in old.fields}
+        found: list[Change] = []
+        for field in new.fields:
+            before = written_as(field, by_name)
+            if before is not None:
+                found += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
+        return found
+
+
+def written_as(field: Field, by_name: dict[str, Field]) -> Field | None:
+    """The old field that a field reads: by its name, or by an alias."""
+    return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
+
+
+def pairs(old: Node, new: Node) -> list[tuple[Node, Node]]:
+    """Which branch is read as which: the one of the same type, else the one that bytes and strings are promoted to."""
+    olds, news = branches(old), branches(new)
+    found = []
+    for one in olds:
+        same = [two for two in news if union_name(two) == union_name(one)]
+        other = [two for two in news if {one.kind, two.kind} == _PROMOTED]
+        found += [(one, two) for two in (same or other)[:1]]
+    return found
+
+
+def branches(node: Node) -> list[Node]:
+    return node.branches if isinstance(node, Union) else [node]
+
+
+def changed(old: Node, new: Node, path: str) -> list[Change]:
+    """The change between two parts that hold a value; none if their physical types do not fit anyway."""
+    readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
+    before, after = shown(old), shown(new)
+    logical = "logicalType" in old.props or "logicalType" in new.props
+    if not readable or not logical or before == after:
+        return []
+    return [Change(path, before, after, misreading(old, new))]
+
+
+def shown(node: Node) -> str:
+    """A type with what gives its bytes a meaning, e.g. `bytes decimal(10,2)`."""
+    logical = node.props.get("logicalType")
+    if logical is None:
+        return node.kind
+    return f"{node.kind} decimal({precision(node)},{scale(node)})" if logical == "decimal" else f"{node.kind} {logical}"
+
+
+def precision(node: Node) -> Any:
+    return node.props.get("precision", "?")
+
+
+def scale(node: Node) -> Any:
+    return node.props.get("scale", 0)
+
+
+def misreading(old: Node, new: Node) -> str:
+    """What goes wrong when one schema reads what the other wrote."""
+    decimals = old.props.get("logicalType") == new.props.get("logicalType") == "decimal"
+    if decimals and scale(old) != scale(new):
+        return (
+            f"the stored integer has no point, so 123 written as scale {scale(old)} is read as scale {scale(new)}, "
+            "a value that is wrong by a power of ten"
+        )
+    if decimals:
+        return "a reader with the smaller precision can't hold, or cuts, values of the larger one"
+    if {old.kind, new.kind} == _PROMOTED:
+        return "the bytes of the number are read as text, or text as the bytes of a number"
+    return "the same stored number is taken for something else"

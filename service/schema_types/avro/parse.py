@@ -1,0 +1,359 @@
+"""Schema text → tree of nodes, as strict as Confluent is about new schemas.
+
+Rules: registry-api.md §3.5 (names ASCII, defaults valid, no duplicates, nothing undefined) and Apache Avro 1.12's
+`Schema.Parser`: a name may be used before its definition, `type` of a schema is text, an identical enum or fixed may be
+defined twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from service.schema_types import java_json
+from service.schema_types.avro.canonical import canonical, canonical_field
+from service.schema_types.avro.defaults import is_valid_default
+from service.schema_types.avro.field_cache import Shared, key_of, surely_shallow
+from service.schema_types.avro.model import (
+    MISSING,
+    PRIMITIVES,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Pending,
+    Primitive,
+    Record,
+    Union,
+    names_nothing,
+    union_name,
+)
+
+
+class AvroSchemaError(ValueError):
+    """The text is not a valid Avro schema; the message is the reason."""
+
+
+_INITIAL = re.compile(r"[A-Za-z_]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ORDERS: Final = ("ascending", "descending", "ignore")
+
+_SCHEMA_RESERVED: Final = frozenset(
+    {"doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"}
+)
+_ENUM_RESERVED: Final = _SCHEMA_RESERVED | {"default"}
+_PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
+_FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
+
+
+def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool = True) -> Node:
+    """Parse `text`; `known` are types of references by full name.
+
+    `strict` False reads what the store holds already: defaults and names are not checked again.
+    Raises AvroSchemaError.
+    """
+    try:
+        return _Parser(known or {}, strict).parse(java_json.load_avro(text))
+    except AvroSchemaError:
+        raise
+    except ValueError as error:
+        raise AvroSchemaError(str(error)) from None
+    except RecursionError:  # the depth bound should make this impossible; a crash would be worse
+        raise AvroSchemaError("Schema is nested too deeply") from None
+
+
+# Nothing tells one primitive without attributes from another, so there is one of each.
+_PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
+
+_TYPES: Final = Shared[Node]()
+_FIELDS: Final = Shared[Field]()  # valid ones only
+
+
+class _Parser:
+    def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
+        self.known = known
+        self.strict = strict
+        self.names: dict[str, Named] = {}
+        self.waiting = False
+        self.fields: list[Field] = []
+        self.plain: list[tuple[bytes, Field]] = []
+        self.keys: dict[int, list[bytes]] = {}
+
+    def parse(self, value: Any) -> Node:
+        java_json.check_depth(self.without_shallow(value))
+        root = self.node(value, "")
+        if self.waiting:
+            root = self.settle(root)
+        if self.strict:
+            for field in self.fields:
+                check_default(field)
+            for key, field in self.plain:
+                field.shared = canonical_field(field)
+                _FIELDS.put(key, field)
+        return root
+
+    def without_shallow(self, value: Any) -> Any:
+        """A schema without those fields of its record that can't be deep; the keys of all its fields are kept."""
+        fields = value.get("fields") if isinstance(value, dict) else None
+        if not isinstance(fields, list):
+            return value
+        keys = self.keys[id(fields)] = [key_of(item) for item in fields]
+        return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not surely_shallow(key)]}
+
+    def node(self, value: Any, space: str) -> Node:
+        if isinstance(value, str):
+            return self.by_name(value, space)
+        if isinstance(value, list):
+            return self.shared_type(value, lambda: self.union(value, space))
+        if not isinstance(value, dict):
+            raise AvroSchemaError(f"Schema not yet supported: {java_json.dump_avro(value)}")
+        kind = value.get("type")
+        if not isinstance(kind, str):
+            raise AvroSchemaError(f"No type: {java_json.dump_avro(value)}")
+        if kind in PRIMITIVES:
+            return self.shared_type(value, lambda: Primitive(kind, props=others(value, _SCHEMA_RESERVED)))
+        build = _BUILDERS.get(kind)
+        return build(self, value, space) if build else self.by_name(kind, space)
+
+    def shared_type(self, value: Any, read: Callable[[], Node]) -> Node:
+        """The node of a primitive, or of a union of such, that was met before; else what `read` makes of it."""
+        key = key_of(value)
+        node = _TYPES.get(key)
+        if node is None:
+            node = read()
+            if names_nothing(node):
+                node.shared = canonical(node)
+                _TYPES.put(key, node)
+        return node
+
+    def by_name(self, name: str, space: str) -> Node:
+        if name in PRIMITIVES:
+            return _PLAIN[name]
+        fullname = f"{space}.{name}" if space and "." not in name else name
+        for candidate in (fullname, name):
+            found = self.known.get(candidate) or self.names.get(candidate)
+            if found is not None:
+                return found
+        self.waiting = True
+        return Pending("pending", fullname=fullname)
+
+    def union(self, values: list[Any], space: str) -> Node:
+        branches: list[Node] = []
+        seen: set[str] = set()
+        for value in values:
+            branch = self.node(value, space)
+            if isinstance(branch, Union):
+                raise AvroSchemaError(f"Nested union: {java_json.dump_avro(values)}")
+            name = union_name(branch)
+            if name in seen:
+                raise AvroSchemaError(f"Duplicate in union:{name}")
+            seen.add(name)
+            branches.append(branch)
+        return Union("union", branches=branches)
+
+    def array(self, value: dict[str, Any], space: str) -> Node:
+        items = self.part(value, "items", "Array has no items type", space)
+        return Array("array", items=items, props=others(value, _SCHEMA_RESERVED))
+
+    def map(self, value: dict[str, Any], space: str) -> Node:
+        values = self.part(value, "values", "Map has no values type", space)
+        return Map("map", values=values, props=others(value, _SCHEMA_RESERVED))
+
+    def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> Node:
+        if value.get(key) is None:
+            raise AvroSchemaError(f"{problem}: {java_json.dump_avro(value)}")
+        return self.node(value[key], space)
+
+    def record(self, value: dict[str, Any], space: str) -> Node:
+        record = Record("record", *self.head(value, space), is_error=value["type"] == "error")
+        self.define(record)
+        fields = value.get("fields")
+        if not isinstance(fields, list):
+            raise AvroSchemaError(f"Record has no fields: {java_json.dump_avro(value)}")
+        keys = self.keys.get(id(fields)) or [key_of(item) for item in fields]
+        record.fields = [
+            _FIELDS.get(key) or self.field(item, record.namespace, key) for item, key in zip(fields, keys, strict=True)
+        ]
+        if len({field.name for field in record.fields}) < len(fields):
+            raise duplicate(record)
+        record.props = others(value, _SCHEMA_RESERVED)
+        return record
+
+    def field(self, item: Any, space: str, key: bytes) -> Field:
+        """A field that was not met before; `key` is what it will be known by."""
+        if not isinstance(item, dict):
+            raise AvroSchemaError(f"Field is not an object: {java_json.dump_avro(item)}")
+        name = self.checked(required_text(item, "name", "No field name"))
+        if item.get("type") is None:
+            raise AvroSchemaError(f"No field type: {java_json.dump_avro(item)}")
+        default = item.get("default", MISSING)
+        if item.keys() <= _PLAIN_FIELD:
+            field = Field(name, self.node(item["type"], space), default=default)
+            if field.type.shared:
+                self.plain.append((key, field))
+        else:
+            order = str(item.get("order", "ascending")).lower()
+            if order not in _ORDERS:
+                raise AvroSchemaError(f"No such field order: {item['order']}")
+            field = Field(
+                name,
+                self.node(item["type"], space),
+                doc=optional_text(item, "doc"),
+                default=default,
+                order=order,
+                aliases=aliases_of(item),
+                props=others(item, _FIELD_RESERVED),
+            )
+        self.fields.append(field)
+        return field
+
+    def enum(self, value: dict[str, Any], space: str) -> Node:
+        head = self.head(value, space)
+        symbols = value.get("symbols")
+        if not isinstance(symbols, list):
+            raise AvroSchemaError(f"Enum has no symbols: {java_json.dump_avro(value)}")
+        seen: set[str] = set()
+        for symbol in symbols:
+            if not isinstance(symbol, str):
+                raise AvroSchemaError(f"Enum symbol is not text: {java_json.dump_avro(symbol)}")
+            if self.checked(symbol) in seen:
+                raise AvroSchemaError(f"Duplicate enum symbol: {symbol}")
+            seen.add(symbol)
+        default = optional_text(value, "default")
+        if default is not None and default not in seen:
+            raise AvroSchemaError(f"The Enum Default: {default} is not in the enum symbol set: [{', '.join(symbols)}]")
+        enum = Enum("enum", *head, symbols=symbols, default=default, props=others(value, _ENUM_RESERVED))
+        return self.define(enum)
+
+    def fixed(self, value: dict[str, Any], space: str) -> Node:
+        head = self.head(value, space)
+        size = value.get("size")
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise AvroSchemaError(f"Invalid or no size: {java_json.dump_avro(value)}")
+        if size < 0:
+            raise AvroSchemaError(f"Malformed data. Length is negative: {size}")
+        return self.define(Fixed("fixed", *head, size=size, props=others(value, _SCHEMA_RESERVED)))
+
+    def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
+        """Name, namespace, doc and full aliases of a named type."""
+        written = required_text(value, "name", "No name in schema")
+        namespace = optional_text(value, "namespace")
+        if "." in written:
+            namespace, _, written = written.rpartition(".")
+        elif namespace is None:
+            namespace = space
+        for part in namespace.split(".") if namespace else ():
+            self.checked(part, f'Namespace part "{part}" is invalid: ')
+        self.checked(written)
+        aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
+        for part in (part for alias in aliases for part in alias.split(".")):
+            self.checked(part)
+        return written, namespace, optional_text(value, "doc"), aliases
+
+    def define(self, node: Named) -> Named:
+        if node.fullname in PRIMITIVES:
+            raise AvroSchemaError(f"Schemas may not be named after primitives: {node.fullname}")
+        known = self.known.get(node.fullname) or self.names.get(node.fullname)
+        if known is None:
+            self.names[node.fullname] = node
+            return node
+        if isinstance(node, Record) or canonical(node) != canonical(known):
+            raise AvroSchemaError(f"Can't redefine: {node.fullname}")
+        return known
+
+    def checked(self, name: str, prefix: str = "") -> str:
+        if not self.strict or _NAME.fullmatch(name):
+            return name
+        if not name:
+            raise AvroSchemaError(f"{prefix}Empty name")
+        problem = "Illegal character in" if _INITIAL.match(name) else "Illegal initial character"
+        raise AvroSchemaError(f"{prefix}{problem}: {name}")
+
+    def settle(self, node: Node, done: set[int] | None = None) -> Node:
+        """Put the definitions in the places of names that came before them."""
+        done = set() if done is None else done
+        if isinstance(node, Pending):
+            found = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
+            if found is None:
+                raise AvroSchemaError(f"Undefined schema: {node.fullname}")
+            return found
+        if node.shared or id(node) in done:
+            return node
+        done.add(id(node))
+        match node:
+            case Array():
+                node.items = self.settle(node.items, done)
+            case Map():
+                node.values = self.settle(node.values, done)
+            case Union():
+                node.branches = [self.settle(branch, done) for branch in node.branches]
+            case Record():
+                for field in node.fields:
+                    if not field.shared:
+                        field.type = self.settle(field.type, done)
+        return node
+
+
+_BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
+    "record": _Parser.record,
+    "error": _Parser.record,
+    "enum": _Parser.enum,
+    "fixed": _Parser.fixed,
+    "array": _Parser.array,
+    "map": _Parser.map,
+}
+
+
+def duplicate(record: Record) -> AvroSchemaError:
+    """What is wrong with a record that has two fields of one name."""
+    places: dict[str, int] = {}
+    for place, field in enumerate(record.fields):
+        first = places.setdefault(field.name, place)
+        if first != place:
+            break
+    name = field.name
+    return AvroSchemaError(
+        f"Duplicate field {name} in record {record.fullname}: {name} pos:{place} and {name} pos:{first}."
+    )
+
+
+def check_default(field: Field) -> None:
+    if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
+        return  # by far the most common, and valid
+    if field.default is not MISSING and not is_valid_default(field.type, field.default):
+        shown = java_json.dump_avro(field.default)
+        raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical(field.type)}")
+
+
+def others(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+    if value.keys() <= reserved:
+        return {}
+    return {key: item for key, item in value.items() if key not in reserved}
+
+
+def required_text(value: dict[str, Any], key: str, problem: str) -> str:
+    text = value.get(key)
+    if not isinstance(text, str):
+        raise AvroSchemaError(f"{problem}: {java_json.dump_avro(value)}")
+    return text
+
+
+def optional_text(value: dict[str, Any], key: str) -> str | None:
+    text = value.get(key)
+    return text if isinstance(text, str) else None
+
+
+def aliases_of(value: dict[str, Any]) -> list[str]:
+    aliases = value.get("aliases")
+    if aliases is None:
+        return []
+    if not isinstance(aliases, list):
+        raise AvroSchemaError(f"aliases not an array: {java_json.dump_avro(value)}")
+    for alias in aliases:
+        if not isinstance(alias, str):
+            raise AvroSchemaError(f"alias not a string: {java_json.dump_avro(alias)}")
+    return list(dict.fromkeys(aliases))

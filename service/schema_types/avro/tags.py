@@ -1,0 +1,82 @@
+"""Tags inside an Avro schema: the property `confluent:tags` of records and fields.
+
+A part is named by the record's full name (sr_record), or by that and the field's name (sr_field).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from service.schema_types import java_json
+from service.schema_types.avro.model import Array, Map, Node, Record, Union
+from service.schema_types.base import Tagged, Tags
+
+PROPERTY: Final = "confluent:tags"
+RECORD: Final = "sr_record"
+FIELD: Final = "sr_field"
+_RECORDS: Final = ("record", "error")
+
+
+def find(node: Node) -> list[Tagged]:
+    """Every tagged part, a record before its fields."""
+    return list(_find(node, set()))
+
+
+def _find(node: Node, seen: set[int]) -> Iterator[Tagged]:
+    match node:
+        case Array():
+            yield from _find(node.items, seen)
+        case Map():
+            yield from _find(node.values, seen)
+        case Union():
+            for branch in node.branches:
+                yield from _find(branch, seen)
+        case Record() if id(node) not in seen:
+            seen.add(id(node))
+            yield from _tagged(node.fullname, RECORD, node.props)
+            for field in node.fields:
+                yield from _tagged(f"{node.fullname}.{field.name}", FIELD, field.props)
+                yield from _find(field.type, seen)
+
+
+def _tagged(path: str, kind: str, props: dict[str, Any]) -> Iterator[Tagged]:
+    tags = props.get(PROPERTY)
+    if isinstance(tags, list) and tags:
+        yield Tagged(path, kind, tuple(map(str, tags)))
+
+
+def change(text: str, add: Tags, remove: Tags) -> str:
+    """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
+    value = java_json.load_avro(text)
+    parts = dict(_parts(value, ""))
+    for entity in dict.fromkeys((one.kind, one.path) for one in (*add, *remove)):
+        part = parts.get(entity)
+        if part is None:
+            raise ValueError(f"No matching path '{entity[1]}' found in the schema")
+        tags = dict.fromkeys(part.get(PROPERTY) or ())
+        tags |= dict.fromkeys(tag for one in add if (one.kind, one.path) == entity for tag in one.tags)
+        gone = {tag for one in remove if (one.kind, one.path) == entity for tag in one.tags}
+        part[PROPERTY] = [tag for tag in tags if tag not in gone]
+        if not part[PROPERTY]:
+            del part[PROPERTY]
+    return java_json.dump_avro(value)
+
+
+def _parts(value: Any, space: str) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """The records and fields that are defined in a schema's JSON, by kind and path."""
+    if isinstance(value, list):
+        for branch in value:
+            yield from _parts(branch, space)
+    if not isinstance(value, dict):
+        return
+    if value.get("type") in _RECORDS:
+        name = str(value.get("name"))
+        fullname = name if "." in name else ".".join(filter(None, (value.get("namespace", space), name)))
+        yield (RECORD, fullname), value
+        for field in value.get("fields") or ():
+            yield (FIELD, f"{fullname}.{field.get('name')}"), field
+            yield from _parts(field.get("type"), fullname.rpartition(".")[0])
+        return
+    for inner in (value.get("items"), value.get("values"), value.get("type")):
+        yield from _parts(inner, space)

@@ -1,0 +1,188 @@
+"""What all schema types share: compatibility levels, what a parsed schema may be able to do, references and tags.
+
+A level says in which direction, and against how many versions (registry-api.md §6). The differences between two schemas
+belong to the schema type; putting them together into Confluent's messages is the same for all types and is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    name: str
+    backward: bool
+    forward: bool
+    transitive: bool
+
+
+LEVELS: Final = {
+    level.name: level
+    for level in (
+        Level("NONE", False, False, False),
+        Level("BACKWARD", True, False, False),
+        Level("BACKWARD_TRANSITIVE", True, False, True),
+        Level("FORWARD", False, True, False),
+        Level("FORWARD_TRANSITIVE", False, True, True),
+        Level("FULL", True, True, False),
+        Level("FULL_TRANSITIVE", True, True, True),
+    )
+}
+
+
+_SHOWN_SCHEMA = 10240
+
+
+class Comparable(Protocol):
+    """A parsed schema of any type."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        """Why data written with `writer` can't be read with this schema; [] when it can."""
+
+
+@runtime_checkable
+class WithPolicy(Protocol):
+    """A schema of a type that has the compatibilityPolicy LENIENT."""
+
+    def leniently(self) -> Comparable: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """An earlier version to compare with."""
+
+    version: int
+    schema: Comparable
+
+
+def check(
+    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, lenient: bool = False
+) -> list[str]:
+    """Messages why `new` may not follow `olds` (oldest first); [] when it may.
+
+    A transitive level looks at all, newest first, and stops at the first that fails; any other at the newest only.
+    """
+    if not (level.backward or level.forward) or not olds:
+        return []
+    if lenient:
+        new, olds = _lenient(new), [Old(old.version, _lenient(old.schema)) for old in olds]
+    for old in reversed(olds) if level.transitive else olds[-1:]:
+        messages = _against(new, old, level)
+        if messages:
+            return [*messages, trailer(level, validate_fields)]
+    return []
+
+
+def trailer(level: Level, validate_fields: bool) -> str:
+    """The last of the messages."""
+    return f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
+
+
+def about(version: int, text: str) -> list[str]:
+    """The messages that name the old schema."""
+    shown = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
+    return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
+
+
+def _against(new: Comparable, old: Old, level: Level) -> list[str]:
+    about_old = about(old.version, old.schema.text)
+    if new.kind != old.schema.kind:
+        return ["Incompatible because of different schema type"]
+    forward = old.schema.differences(new, "old", "new") if level.forward else []
+    backward = new.differences(old.schema, "new", "old") if level.backward else []
+    # Confluent names the old schema after backward failures only, except where the level has no backward part.
+    return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
+
+
+def _lenient(schema: Comparable) -> Comparable:
+    return schema.leniently() if isinstance(schema, WithPolicy) else schema
+
+
+KIND: Final = "LOGICAL_TYPE_CHANGED"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A logical change of one part of a schema. `path`: field names from the root, joined by dots."""
+
+    path: str
+    before: str
+    after: str
+    misread: str
+
+    def message(self) -> str:
+        """In the form of Confluent's compatibility messages."""
+        what = f"{self.path or 'the schema'} changed from {self.before} to {self.after}: {self.misread}"
+        return f"{{errorType:'{KIND}', description:'{what}', additionalInfo:'{self.path}'}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Tags of one part of a schema. `path` is a full name, or that and a field; `kind` is sr_record or sr_field."""
+
+    path: str
+    kind: str
+    tags: tuple[str, ...]
+
+
+Tags = tuple[Tagged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """The text a reference leads to. `direct`: the schema itself names it, not only what it refers to."""
+
+    name: str
+    subject: str
+    version: int
+    text: str
+    direct: bool
+
+
+class NotParsed(ValueError):
+    """A text is no schema of its type."""
+
+
+class NotValid(ValueError):
+    """A schema was understood but uses what is not there."""
+
+
+@runtime_checkable
+class HoldsTags(Protocol):
+    """Tags can be written inside the schema."""
+
+    def tags(self) -> list[Tagged]: ...
+    def retagged(self, add: Tags, remove: Tags) -> str:
+        """The text with tags added and removed. Raises ValueError for a part that is not there."""
+
+
+@runtime_checkable
+class HasFields(Protocol):
+    """The outermost part has named fields."""
+
+    def field_names(self) -> list[str]: ...
+
+
+@runtime_checkable
+class HasLogicalTypes(Protocol):
+    """The meaning of a value can change while its physical type stays."""
+
+    def logical_changes(self, old: object) -> list[Change]: ...
+
+
+@runtime_checkable
+class Formats(Protocol):
+    """The schema can be printed in other forms than its canonical text."""
+
+    def formatted(self, format_: str) -> str:
+        """The text in a `format` of the API; the canonical text for one that this type does not know.
+
+        Raises ValueError for a schema that the format can't hold.
+        """

@@ -1,0 +1,248 @@
+"""JSON as Java reads and writes it: Avro's library, Confluent's texts, and the order of a HashMap.
+
+Avro's: comments allowed, numbers in Java's notation (registry-api.md §4, "Canonical = Avro Java Schema.toString()").
+Schemas of JSON: keys in the order sent, numbers digit by digit as BigDecimal has them (registry-api.md §12). A whole
+number stays a Python int, any other becomes a Decimal, whose text follows the same rules (`1e3` is `1E+3`, `1.50`
+stays).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+MAX_DEPTH: Final = 200
+"""Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""
+TOO_DEEP: Final = f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
+
+
+# What is never closed runs to the end, so that no text makes this search slow.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+# Java writes a double as a plain decimal in this range and with an exponent outside it.
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
+_FLOAT_DIGITS = 9
+_CONTAINERS: Final = (dict, list)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"Unrecognized token '{name}'")
+
+
+def load_avro(text: str) -> Any:
+    """Parse a schema text, however deep. Raises ValueError with a reason: not JSON, or something after it."""
+    try:
+        return _loads(text)
+    except ValueError:
+        if "/" not in text:
+            raise
+        return _loads(_COMMENT.sub(lambda found: found[1] or " ", text))
+
+
+def check_depth(value: Any) -> None:
+    """Raises ValueError for what is nested too deeply."""
+    if depth_exceeds(value, MAX_DEPTH):
+        raise ValueError(TOO_DEEP)
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def depth_exceeds(value: Any, limit: int) -> bool:
+    """Whether arrays and objects nest deeper than `limit`; walks level by level, so no depth can hurt it."""
+    level: list[Any] = [value] if type(value) in _CONTAINERS else []
+    for _ in range(limit):
+        if not level:
+            return False
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if type(item) is dict else item)
+            if type(inner) in _CONTAINERS
+        ]
+    return bool(level)
+
+
+def dump_avro(value: Any) -> str:
+    """Compact JSON with Java's numbers and Jackson's escapes, keys in the order given."""
+    if value is None:
+        return "null"
+    if type(value) is str:
+        return quote(value)
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quote(value)
+        case int():
+            return str(value)
+        case float():
+            return java_double(value)
+        case dict():
+            return "{" + ",".join(f"{quote(key)}:{dump_avro(item)}" for key, item in value.items()) + "}"
+        case _:
+            return "[" + ",".join(dump_avro(item) for item in value) + "]"
+
+
+def quote(text: str) -> str:
+    if _ESCAPED.search(text) is None:  # nearly always, and twice as quick
+        return f'"{text}"'
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    if character >= "\ud800":
+        return "?"  # half of a pair: what Java's UTF-8 makes of it
+    return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def java_double(value: float) -> str:
+    """`Double.toString`: 1.0, 1.0E10, 1.0E-5. What overflowed prints as Jackson prints it, quoted."""
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return _java_notation(repr(value), abs(value))
+
+
+def java_float(value: float) -> str:
+    """`Float.toString`: the shortest digits that give the same 32-bit value."""
+    single = _rounded(value)
+    if math.isinf(single):
+        return java_double(single)
+    for digits in range(1, _FLOAT_DIGITS + 1):
+        text = f"{single:.{digits}g}"
+        if _rounded(float(text)) == single:
+            break
+    return _java_notation(repr(float(text)), abs(single))
+
+
+def _rounded(value: float) -> float:
+    """The nearest 32-bit value."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _java_notation(text: str, size: float) -> str:
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if size == 0 or (_PLAIN_FROM <= size < _PLAIN_TO and "e" not in digits):
+        return text
+    mantissa, _, exponent = digits.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    figures = (whole + fraction).strip("0")
+    if len(figures) == 1:  # Java never writes fewer than two digits, so it may choose the second better
+        two, _, power = f"{size:.1e}".partition("e")
+        return f"{sign}{two}E{int(power)}"
+    scale = int(exponent or 0) + len(whole) - 1 - leading
+    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{scale}"
+
+
+Json = None | bool | int | Decimal | str | list[Any] | dict[str, Any]
+
+
+MAX_NUMBER_LENGTH: Final = 1000
+"""Characters of a number; the limit of the JSON library that Confluent uses."""
+_MAX_EXPONENT: Final = 2**31 - 1
+
+
+_LITERALS: Final = {None: "null", True: "true", False: "false"}
+
+
+def load_schema(text: str) -> Json:
+    """Parse a schema text; of a key that comes twice the last value counts.
+
+    Raises ValueError with a reason: not JSON, something after it, nested too deeply, or a number too long.
+    """
+    try:
+        value: Json = json.loads(text, parse_int=_whole, parse_float=_fraction, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    if depth_exceeds(value, MAX_DEPTH):
+        raise ValueError(_too_deep())
+    return value
+
+
+def dump_schema(value: Json, *, ordered: bool = False) -> str:
+    """Compact JSON; with `ordered` the keys of every object are sorted (by UTF-16 units, as Java sorts)."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bool) or value is None:
+        return _LITERALS[value]
+    if isinstance(value, dict):
+        keys = sorted(value, key=utf16) if ordered else value
+        return "{" + ",".join([f"{quote(key)}:{dump_schema(value[key], ordered=ordered)}" for key in keys]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([dump_schema(item, ordered=ordered) for item in value]) + "]"
+    return str(value)
+
+
+def utf16(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def kind_of(value: Json) -> str:
+    """What a value is, in the words of Confluent's messages."""
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    names = {dict: "OBJECT", list: "ARRAY", str: "STRING", type(None): "NULL"}
+    return names.get(type(value), "NUMBER")
+
+
+def _whole(digits: str) -> int:
+    return int(_bounded(digits))
+
+
+def _fraction(digits: str) -> Decimal:
+    try:
+        number = Decimal(_bounded(digits))
+    except InvalidOperation:
+        raise ValueError(f"number out of range: {digits}") from None
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or abs(exponent) > _MAX_EXPONENT:
+        raise ValueError(f"number out of range: {digits}")
+    return number if number else number.copy_abs()  # BigDecimal has no negative zero
+
+
+def _bounded(digits: str) -> str:
+    if len(digits) > MAX_NUMBER_LENGTH:
+        raise ValueError(f"a number has {len(digits)} characters, more than {MAX_NUMBER_LENGTH}")
+    return digits
+
+
+def _too_deep() -> str:
+    return f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
+
+
+_SMALLEST_TABLE: Final = 16
+_LOAD: Final = 0.75
+
+
+def hash_order(names: Iterable[str]) -> list[str]:
+    """The distinct names as a HashMap of them yields its keys (ties stay in the order given)."""
+    distinct = list(dict.fromkeys(names))
+    size = _SMALLEST_TABLE
+    while len(distinct) > size * _LOAD:
+        size *= 2
+    return sorted(distinct, key=lambda name: _spread(name) & (size - 1))
+
+
+def _spread(name: str) -> int:
+    """`String.hashCode`, its upper half folded into the lower as HashMap does."""
+    units, value = utf16(name), 0
+    for place in range(0, len(units), 2):
+        value = (31 * value + (units[place] << 8 | units[place + 1])) & 0xFFFFFFFF
+    return value ^ value >> 16

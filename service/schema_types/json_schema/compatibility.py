@@ -1,0 +1,365 @@
+"""Can data that fits one JSON schema be read with another? The verdicts of Confluent's json-schema-provider.
+
+Rules: registry-api.md §6 "JSON Schema (json/diff)". Only differences that break are kept. Pairs of schemas are compared
+once; a pair met again while it is being compared proves nothing against it. No schema can exhaust the stack, time or
+memory: comparisons call each other through a list, and their work and the differences are bounded (Undecided).
+
+Two deliberate differences from Confluent: numbers are compared exactly, not as doubles, and where Confluent fails with
+an exception (a lower exclusiveMaximum, fractions in multipleOf) the change is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import chain
+from typing import Any, Final
+
+from service.schema_types.java_json import hash_order
+from service.schema_types.json_schema.differences import (
+    LENIENT,
+    ORDER,
+    Difference,
+    Undecided,
+    alternatives,
+    bounds,
+    distinct,
+    is_open,
+    matched,
+    multiple_of,
+    name_of,
+    node_of,
+    widens,
+)
+from service.schema_types.json_schema.model import (
+    ALL,
+    Array,
+    Combined,
+    Empty,
+    Never,
+    Not,
+    Numeric,
+    Object,
+    Place,
+    Text,
+    Values,
+)
+from service.schema_types.json_schema.pattern import Seconds, Unmatchable, matches
+
+MAX_WORK: Final = 500_000
+"""Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
+MAX_DIFFERENCES: Final = 5_000
+MAX_PATTERN_SECONDS: Final = 0.5
+
+
+_Found = list[Difference]
+_Task = Generator[Any, Any, _Found]
+"""A comparison: yields those it needs, is sent their results, returns its own."""
+
+_Limited = Text | Numeric | Object | Array
+
+
+def incompatibilities(original: Place, update: Place, *, lenient: bool = False) -> _Found:
+    """Everything that keeps `update` from reading what `original` wrote; [] when nothing does. Raises Undecided."""
+    return _Comparison(LENIENT if lenient else frozenset()).run(original, update)
+
+
+class _Comparison:
+    def __init__(self, accepted: frozenset[str]) -> None:
+        self.accepted = accepted
+        self.known: dict[tuple[int, int], _Found] = {}
+        self.broken: dict[tuple[int, int], _Found] = {}
+        """Pairs that have these differences and perhaps more."""
+        self.work = 0
+        self.pattern_seconds = Seconds(MAX_PATTERN_SECONDS)
+
+    def run(self, original: Place, update: Place) -> _Found:
+        """Run a comparison; a step that needs another one yields it and gets its result."""
+        tasks: list[_Task] = [self.compare(original, update)]
+        result: _Found | None = None
+        while tasks:
+            try:
+                needed = tasks[-1].send(result)
+            except StopIteration as done:
+                tasks.pop()
+                result = done.value
+            else:
+                tasks.append(needed)
+                result = None
+        return result or []
+
+    def spend(self, work: int) -> None:
+        """Raise Undecided when all work so far is too much."""
+        self.work += work
+        if self.work > MAX_WORK:
+            raise Undecided(f"more than {MAX_WORK} steps to compare two schemas")
+
+    def below(self, found: _Found, *steps: str) -> _Found:
+        """The same differences as seen from further up."""
+        self.spend(len(found))
+        return [one.below(*steps) for one in found] if found else found
+
+    def of(self, type_: str, *steps: str) -> _Found:
+        """One difference, unless the policy accepts it."""
+        return [] if type_ in self.accepted else [Difference(type_).below(*steps)]
+
+    def compare(self, original: Place | None, update: Place | None, brief: bool = False) -> _Task:
+        """The differences of two schemas, seen from them; with `brief` some of them are enough."""
+        settled = self.settled(original, update, brief)
+        if settled is not None or original is None or update is None:
+            return settled or []
+        original, update = original.target(), update.target()
+        pair = (id(original), id(update))
+        self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
+        found = yield from self.judge(original, update, brief)
+        if len(found) > MAX_DIFFERENCES:
+            raise Undecided(f"more than {MAX_DIFFERENCES} differences")
+        if brief and found:
+            del self.known[pair]
+            self.broken[pair] = found
+        else:
+            self.known[pair] = found
+        return found
+
+    def settled(self, original: Place | None, update: Place | None, brief: bool = False) -> _Found | None:
+        """The differences where no other schemas have to be compared for them, or were compared before; else None."""
+        if update is None:
+            return []
+        if original is None:
+            return self.of("SCHEMA_ADDED")
+        original, update = original.target(), update.target()
+        self.spend(1)
+        pair = (id(original), id(update))
+        known = self.known.get(pair) or (self.broken.get(pair) if brief else None)
+        if known or pair in self.known:
+            return known or []
+        before, after = node_of(original), node_of(update)
+        if isinstance(before, Combined) or isinstance(after, Combined):
+            return None
+        if name_of(before) != name_of(after):
+            return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
+        match before, after:
+            case Text(), Text():
+                return self.limits("Text", before, after) + self.pattern(before, after)
+            case Numeric(), Numeric():
+                return self.limits("Numeric", before, after) + self.numbers(before, after)
+            case Values(), Values():
+                return self.values(before, after)
+            case (Object(), _) | (Array(), _) | (Not(), _):
+                return None
+        return []
+
+    def judge(self, original: Place, update: Place, brief: bool) -> _Task:
+        """The differences of two schemas that are not settled by themselves."""
+        before, after = node_of(original), node_of(update)
+        if isinstance(before, Combined) != isinstance(after, Combined):
+            for one, other in alternatives(original, update):
+                found = yield self.compare(one, other, brief=True)
+                if not found:
+                    return []
+        if name_of(before) != name_of(after):
+            return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
+        match before, after:
+            case Combined(), Combined():
+                return (yield from self.combined(before, after))
+            case Object(), Object():
+                return (yield from self.objects(before, after, brief))
+            case Array(), Array():
+                return (yield from self.arrays(before, after))
+            case Not(), Not():
+                # What is forbidden has to become less.
+                found = yield self.compare(after.schema, before.schema, brief=True)
+                return self.of("NOT_TYPE_EXTENDED", "not") if found else []
+        return []
+
+    def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
+        found = bounds(ORDER[kind], before.limits, after.limits)
+        return [one for type_, keyword in found for one in self.of(type_, keyword)]
+
+    def pattern(self, before: Text, after: Text) -> _Found:
+        if after.pattern is None or after.pattern == before.pattern:
+            return []
+        return self.of("PATTERN_ADDED" if before.pattern is None else "PATTERN_CHANGED", "pattern")
+
+    def numbers(self, before: Numeric, after: Numeric) -> _Found:
+        changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
+        found = self.of(changed, "multipleOf") if changed else []
+        return found + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
+
+    def values(self, before: Values, after: Values) -> _Found:
+        if before.values <= after.values:
+            return []
+        narrowed = before.keyword == "enum" and before.values > after.values
+        return self.of("ENUM_ARRAY_NARROWED" if narrowed else "ENUM_ARRAY_CHANGED", before.keyword)
+
+    def combined(self, before: Combined, after: Combined) -> _Task:
+        if before.criterion != after.criterion and not widens(before, after):
+            return self.of("COMBINED_TYPE_CHANGED")
+        self.spend(len(before.parts) + len(after.parts))
+        originals, updates = distinct(before.parts), distinct(after.parts)
+        found: _Found = []
+        if after.criterion == ALL and len(updates) > len(originals):
+            found += self.of("PRODUCT_TYPE_EXTENDED")
+        if after.criterion != ALL and len(updates) < len(originals):
+            found += self.of("SUM_TYPE_NARROWED")
+        edges = []
+        for original in originals:
+            fitting = []
+            for at, update in enumerate(updates):
+                problems = self.settled(original, update, brief=True)
+                if problems is None:
+                    problems = yield self.compare(original, update, brief=True)
+                if not problems:
+                    fitting.append(at)
+            edges.append(fitting)
+        if matched(edges, len(updates)) < min(len(originals), len(updates)):
+            found += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+        return found
+
+    def objects(self, before: Object, after: Object, brief: bool) -> _Task:
+        found = self.required(before, after)
+        if brief and found:
+            return found
+        found += yield from self.properties(before, after, brief)
+        if brief and found:
+            return found
+        found += yield from self.dependencies(before, after)
+        if before.additional and not after.additional:
+            found += self.of("ADDITIONAL_PROPERTIES_REMOVED", "additionalProperties")
+        elif before.additional == after.additional:
+            found += yield from self.rest(before, after, "ADDITIONAL_PROPERTIES_NARROWED", "additionalProperties")
+        return found + self.limits("Object", before, after)
+
+    def rest(self, before: Object | Array, after: Object | Array, narrowed: str, step: str) -> _Task:
+        """The schemas of additional properties or items."""
+        if before.additional_schema is None and after.additional_schema is not None:
+            return self.of(narrowed, step)
+        return self.below((yield self.compare(before.additional_schema, after.additional_schema)), step)
+
+    def required(self, before: Object, after: Object) -> _Found:
+        """Properties that both know and only the update requires; a default makes up for that."""
+        missing = {
+            name
+            for name in after.required - before.required
+            if name in before.properties and name in after.properties and not after.properties[name].has_default
+        }
+        self.spend(1 + len(missing))
+        ordered = (name for name in hash_order(before.properties) if name in missing) if len(missing) > 1 else missing
+        return [one for name in ordered for one in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)]
+
+    def properties(self, before: Object, after: Object, brief: bool) -> _Task:
+        by_name: dict[str, _Found] = {}
+        for name in chain(before.properties, (name for name in after.properties if name not in before.properties)):
+            old, new = before.properties.get(name), after.properties.get(name)
+            if new is None:
+                problems = yield from self.property_removed(old, after, name)
+            elif old is None:
+                problems = yield from self.property_added(new, before, after, name)
+            else:
+                settled = self.settled(old, new, brief)
+                problems = settled if settled is not None else (yield self.compare(old, new, brief))
+            if problems:
+                by_name[name] = self.below(problems, "properties", name)
+                if brief:
+                    break
+        if len(by_name) > 1:
+            every = [*before.properties, *after.properties]
+            self.spend(len(every))
+            return [one for name in hash_order(every) for one in by_name.get(name, ())]
+        return [one for problems in by_name.values() for one in problems]
+
+    def property_removed(self, old: Place | None, after: Object, name: str) -> _Task:
+        """Only what the update allows without the property counts."""
+        self.spend(1)
+        if is_open(after):
+            return []
+        cover = self.cover(after, name)
+        if cover is not None:
+            problems = yield self.compare(old, cover)
+            uncovered = self.of("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            return problems + uncovered if problems else []
+        never = old is not None and isinstance(old.node, Never)
+        return [] if never else self.of("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL")
+
+    def property_added(self, new: Place, before: Object, after: Object, name: str) -> _Task:
+        """Only what the original allowed without the property counts."""
+        self.spend(1)
+        required, default = name in after.required, new.has_default
+        if is_open(before):
+            if isinstance(new.node, Empty):
+                return []
+            if not required:
+                return self.of("OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL")
+            with_default = "_WITH_DEFAULT" if default else ""
+            return self.of(f"REQUIRED_PROPERTY{with_default}_ADDED_TO_OPEN_CONTENT_MODEL")
+        found: _Found = []
+        cover = self.cover(before, name)
+        if cover is not None:
+            problems: _Found = yield self.compare(cover, new)
+            uncovered = self.of("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            found = problems + uncovered if problems else []
+        return found + (self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else [])
+
+    def cover(self, node: Object, name: str) -> Place | None:
+        """The schema that a partially open object has for a property it doesn't name."""
+        for pattern, schema in node.patterns.items():
+            try:
+                if matches(pattern, name, self.pattern_seconds):
+                    return schema
+            except Unmatchable as error:
+                raise Undecided(str(error)) from None
+        return node.additional_schema
+
+    def dependencies(self, before: Object, after: Object) -> _Task:
+        found: _Found = []
+        for name in hash_order(after.needs):
+            old, new = before.needs.get(name), after.needs[name]
+            if old is None or not new <= old:
+                change = "ADDED" if old is None else "EXTENDED" if new >= old else "CHANGED"
+                found += self.of(f"DEPENDENCY_ARRAY_{change}", "dependencies", name)
+        for name in hash_order(after.then):
+            if name not in before.then:
+                found += self.of("DEPENDENCY_SCHEMA_ADDED", "dependencies", name)
+            else:
+                problems = yield self.compare(before.then[name], after.then[name])
+                found += self.below(problems, "dependencies", name)
+        return found
+
+    def arrays(self, before: Array, after: Array) -> _Task:
+        found = self.below((yield self.compare(before.all_items, after.all_items)), "items")
+        found += yield from self.items(before, after)
+        if before.additional and not after.additional:
+            found += self.of("ADDITIONAL_ITEMS_REMOVED", "additionalItems")
+        elif before.additional == after.additional:
+            found += yield from self.rest(before, after, "ADDITIONAL_ITEMS_NARROWED", "additionalItems")
+        found += self.limits("Array", before, after)
+        if after.unique and not before.unique:
+            found += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
+        return found + self.limits("contains", before, after)
+
+    def items(self, before: Array, after: Array) -> _Task:
+        """Tuples, item by item."""
+        found: _Found = []
+        self.spend(max(len(before.items), len(after.items)))
+        for at in range(max(len(before.items), len(after.items))):
+            if at >= len(after.items):
+                problems = yield from self.item_removed(before.items[at], after)
+            elif at >= len(before.items):
+                problems = yield from self.item_added(after.items[at], before)
+            else:
+                problems = yield self.compare(before.items[at], after.items[at])
+            found += self.below(problems, f"items/{at}")
+        return found
+
+    def item_removed(self, old: Place, after: Array) -> _Task:
+        if after.additional_schema is not None:
+            problems = yield self.compare(old, after.additional_schema)
+            return problems + self.of("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
+        allowed = after.additional or isinstance(old.node, Never)
+        return [] if allowed else self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
+
+    def item_added(self, new: Place, before: Array) -> _Task:
+        if before.additional_schema is not None:
+            problems = yield self.compare(before.additional_schema, new)
+            return problems + self.of("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
+        allowed = not before.additional or isinstance(new.node, Empty)
+        return [] if allowed else self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")

@@ -1,0 +1,292 @@
+"""The differences between JSON schemas that matter: what is told apart, and Confluent's texts for it.
+
+Differences that never matter (a longer maxLength, a new description …) have no row: they are not reported.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+from service.schema_types.json_schema.model import (
+    ALL,
+    ANY,
+    ONE,
+    Combined,
+    Empty,
+    Node,
+    Number,
+    Object,
+    Place,
+    Ref,
+    Simple,
+    Values,
+)
+
+
+def matched(edges: Sequence[Sequence[int]], right: int) -> int:
+    """How many of the left (indices of `edges`) can be paired each with another of its `edges` (0 … right - 1)."""
+    owner: list[int] = [-1] * right
+    return sum(_paired(left, edges, owner) for left in range(len(edges)))
+
+
+def _paired(start: int, edges: Sequence[Sequence[int]], owner: list[int]) -> bool:
+    """Give `start` a partner, moving others to another partner where that helps."""
+    came_from: dict[int, int] = {}  # partner → the left it was reached from
+    waiting = deque([start])
+    while waiting:
+        left = waiting.popleft()
+        for partner in edges[left]:
+            if partner in came_from:
+                continue
+            came_from[partner] = left
+            if owner[partner] >= 0:
+                waiting.append(owner[partner])
+                continue
+            _move(partner, start, came_from, owner)
+            return True
+    return False
+
+
+def _move(partner: int, start: int, came_from: dict[int, int], owner: list[int]) -> None:
+    """Everyone on the way from `start` to the free partner takes the next one."""
+    held = {left: taken for taken, left in enumerate(owner) if left >= 0}
+    while True:
+        left = came_from[partner]
+        owner[partner] = left
+        if left == start:
+            return
+        partner = held[left]
+
+
+_KEYWORD: Final = "The keyword at path '{path}' in the {reader} schema is not present in the {writer} schema"
+_MORE: Final = "The value at path '{path}' in the {reader} schema is more than its value in the {writer} schema"
+_LESS: Final = "The value at path '{path}' in the {reader} schema is less than its value in the {writer} schema"
+_VALUE: Final = "The value at path '{path}' is different between the {reader} and {writer} schema"
+_FEWER: Final = (
+    "An array or combined type at path '{path}' has fewer elements in the {reader} schema than the {writer} schema"
+)
+_LONGER: Final = (
+    "An array or combined type at path '{path}' has more elements in the {reader} schema than the {writer} schema"
+)
+_TYPE: Final = "A type at path '{path}' is different between the {reader} schema and the {writer} schema"
+_OPEN: Final = (
+    "The {reader} schema has an open content model and has a property or item at path '{path}' which is missing in "
+    "the {writer} schema"
+)
+_CLOSED: Final = (
+    "The {reader} has a closed content model and is missing a property or item present at path '{path}' in the "
+    "{writer} schema"
+)
+_REMOVED_UNCOVERED: Final = (
+    "A property or item is missing in the {reader} schema but present at path '{path}' in the {writer} schema and is "
+    "not covered by its partially open content model"
+)
+_ADDED_UNCOVERED: Final = (
+    "The {reader} schema has a property or item at path '{path}' which is missing in the {writer} schema and is not "
+    "covered by its partially open content model"
+)
+_REQUIRED_UNOPEN: Final = (
+    "The {reader} schema has an unopen content model and has a required property at path '{path}' which is missing "
+    "in the {writer} schema"
+)
+
+
+def limit(keyword: str) -> str:
+    """`maxLength` as in the names of differences: MAX_LENGTH."""
+    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in keyword)
+
+
+_UPPER: Final = ("maxLength", "maximum", "exclusiveMaximum", "maxProperties", "maxItems", "maxContains")
+_LOWER: Final = ("minLength", "minimum", "exclusiveMinimum", "minProperties", "minItems", "minContains")
+
+
+TEXTS: Final[dict[str, str]] = {
+    "SCHEMA_ADDED": "",
+    "TYPE_NARROWED": _TYPE,
+    "TYPE_CHANGED": _TYPE,
+    **{f"{limit(keyword)}_ADDED": _KEYWORD for keyword in (*_UPPER, *_LOWER, "multipleOf", "pattern")},
+    **{f"{limit(keyword)}_DECREASED": _LESS for keyword in _UPPER},
+    **{f"{limit(keyword)}_INCREASED": _MORE for keyword in _LOWER},
+    "MULTIPLE_OF_EXPANDED": _MORE,
+    "MULTIPLE_OF_CHANGED": _VALUE,
+    "PATTERN_CHANGED": _VALUE,
+    "REQUIRED_ATTRIBUTE_ADDED": _KEYWORD,
+    "DEPENDENCY_ARRAY_ADDED": _KEYWORD,
+    "DEPENDENCY_ARRAY_EXTENDED": _LONGER,
+    "DEPENDENCY_ARRAY_CHANGED": _VALUE,
+    "DEPENDENCY_SCHEMA_ADDED": _KEYWORD,
+    "ADDITIONAL_PROPERTIES_REMOVED": _KEYWORD,
+    "ADDITIONAL_PROPERTIES_NARROWED": _FEWER,
+    "REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
+    "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
+    "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
+    "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL": _REQUIRED_UNOPEN,
+    "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL": _CLOSED,
+    "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": _REMOVED_UNCOVERED,
+    "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": _ADDED_UNCOVERED,
+    "UNIQUE_ITEMS_ADDED": _KEYWORD,
+    "ADDITIONAL_ITEMS_REMOVED": _KEYWORD,
+    "ADDITIONAL_ITEMS_NARROWED": _FEWER,
+    "ITEM_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
+    "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL": _CLOSED,
+    "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": _REMOVED_UNCOVERED,
+    "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL": _ADDED_UNCOVERED,
+    "ENUM_ARRAY_NARROWED": _FEWER,
+    "ENUM_ARRAY_CHANGED": _TYPE,
+    "COMBINED_TYPE_CHANGED": _TYPE,
+    "COMBINED_TYPE_SUBSCHEMAS_CHANGED": _TYPE,
+    "PRODUCT_TYPE_EXTENDED": _LONGER,
+    "SUM_TYPE_NARROWED": _FEWER,
+    "NOT_TYPE_EXTENDED": _LONGER,
+}
+
+
+LENIENT: Final = frozenset(
+    {
+        "ADDITIONAL_PROPERTIES_NARROWED",
+        "ADDITIONAL_PROPERTIES_REMOVED",
+        "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL",
+        "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
+        "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+    }
+)
+"""What compatibilityPolicy LENIENT accepts besides (registry-api.md §6 "JSON Schema")."""
+
+
+def rendered(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
+    """Confluent's text of one difference, with its unpaired apostrophe."""
+    what = TEXTS[type_].format(path="#/" + "/".join(path), reader=reader, writer=writer)
+    return f'{{errorType:"{type_}", description:"{what}\'}}'
+
+
+class Undecided(Exception):
+    """The comparison would take too much; the message says of what."""
+
+
+# A path is a chain from the last step to the first: (step, rest), so that differences can share its end.
+_Path = tuple[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`path` leads from the compared schemas to the place."""
+
+    type: str
+    path: _Path = None
+
+    def below(self, *steps: str) -> Difference:
+        """The same difference as seen from further up."""
+        path = self.path
+        for step in reversed(steps):
+            path = (step, path)
+        return Difference(self.type, path)
+
+    def steps(self) -> Iterator[str]:
+        path = self.path
+        while path is not None:
+            yield path[0]
+            path = path[1]
+
+    def message(self, reader: str, writer: str) -> str:
+        """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
+        return rendered(self.type, self.steps(), reader, writer)
+
+
+ORDER: Final = {
+    "Text": ("maxLength", "minLength"),
+    "Numeric": ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"),
+    "Object": ("maxProperties", "minProperties"),
+    "Array": ("maxItems", "minItems"),
+    "contains": ("maxContains", "minContains"),
+}
+"""The bounds of each type in the order Confluent reports them."""
+
+
+_EXACT: Final = Context(prec=4000)
+
+
+def bounds(
+    keywords: tuple[str, ...], original: Mapping[str, Number], update: Mapping[str, Number]
+) -> Iterator[tuple[str, str]]:
+    """(difference, keyword) of every bound that the update has and the original has not, or has wider."""
+    for keyword in keywords:
+        before, after = original.get(keyword), update.get(keyword)
+        if after is None:
+            continue
+        if before is None:
+            yield f"{limit(keyword)}_ADDED", keyword
+        elif keyword in _UPPER_LIMITS and after < before:
+            yield f"{limit(keyword)}_DECREASED", keyword
+        elif keyword not in _UPPER_LIMITS and after > before:
+            yield f"{limit(keyword)}_INCREASED", keyword
+
+
+_UPPER_LIMITS: Final = frozenset(
+    {"maxLength", "maximum", "exclusiveMaximum", "maxProperties", "maxItems", "maxContains"}
+)
+
+
+def multiple_of(before: Number | None, after: Number | None) -> str | None:
+    """The difference of two `multipleOf`, if it breaks anything."""
+    if after is None or before == after:
+        return None
+    if before is None:
+        return "MULTIPLE_OF_ADDED"
+    if _divides(before, after):
+        return "MULTIPLE_OF_EXPANDED"
+    return None if _divides(after, before) else "MULTIPLE_OF_CHANGED"
+
+
+def _divides(small: Number, big: Number) -> bool:
+    """Whether `big` is a multiple of `small`. Numbers too far apart to divide exactly count as no multiples."""
+    try:
+        return not _EXACT.remainder(Decimal(big), Decimal(small))
+    except InvalidOperation:
+        return False
+
+
+def node_of(place: Place) -> Node:
+    """The loader reads every place; a reference that only leads to itself says nothing."""
+    return Empty() if place.node is None or isinstance(place.node, Ref) else place.node
+
+
+def name_of(node: Node) -> str:
+    """What kind of schema a node is; different kinds are different types."""
+    own = node.name if isinstance(node, Simple) else node.keyword if isinstance(node, Values) else ""
+    return f"{type(node).__name__} {own}"
+
+
+def is_open(node: Object) -> bool:
+    """Whether properties that it doesn't name may be anything."""
+    return node.additional and node.additional_schema is None and not node.patterns
+
+
+def alternatives(original: Place, update: Place) -> Iterator[tuple[Place, Place]]:
+    """The pairs of which one has to fit where only one side is a combination.
+
+    A combination of one schema is that schema. The update's anyOf or oneOf may fit with any of its schemas; data of the
+    original's allOf fits each of its schemas.
+    """
+    before, after = original.node, update.node
+    if isinstance(after, Combined) and (len(after.parts) == 1 or after.criterion in {ANY, ONE}):
+        yield from ((original, part) for part in after.parts)
+    if isinstance(before, Combined) and (len(before.parts) == 1 or before.criterion == ALL):
+        yield from ((part, update) for part in before.parts)
+
+
+def widens(before: Combined, after: Combined) -> bool:
+    """Whether another way of combining allows at least as much."""
+    if after.criterion == ANY:
+        return True
+    return len(before.parts) == 1 and (after.criterion == ONE or len(after.parts) == 1)
+
+
+def distinct(parts: list[Place]) -> list[Place]:
+    """The parts without those that say the same as another."""
+    return list({part.identity(): part for part in parts}.values())

@@ -1,0 +1,188 @@
+"""Drafts 2019-09 and 2020-12: what a schema object says.
+
+Confluent reads these with another parser (json-sKema) and turns the result into the shape of the older drafts: every
+keyword is a schema of its own, those of one type are merged, the rest becomes an `allOf`. Both drafts are read as
+2020-12. `unevaluatedProperties` and `unevaluatedItems` have to be schemas, but are not compared (as captured).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from service.schema_types.java_json import dump_schema
+from service.schema_types.json_schema.drafts_4_to_7 import counts, part, together
+from service.schema_types.json_schema.fields import Fields
+from service.schema_types.json_schema.model import (
+    ANY,
+    CRITERIA,
+    Array,
+    Combined,
+    Invalid,
+    Node,
+    Not,
+    Numeric,
+    Object,
+    Place,
+    Ref,
+    Simple,
+    Text,
+    Values,
+)
+
+_STRINGS: Final = ("title", "description", "format")
+_BOOLEANS: Final = ("readOnly", "writeOnly", "deprecated")
+_ONLY_SCHEMAS: Final = ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
+
+# The type that a keyword with a number belongs to.
+_Typed = Text | Numeric | Object | Array
+_LIMITS: Final[dict[str, type[_Typed]]] = {
+    "minLength": Text,
+    "maxLength": Text,
+    "minimum": Numeric,
+    "maximum": Numeric,
+    "exclusiveMinimum": Numeric,
+    "exclusiveMaximum": Numeric,
+    "multipleOf": Numeric,
+    "minProperties": Object,
+    "maxProperties": Object,
+    "minItems": Array,
+    "maxItems": Array,
+}
+_TYPES: Final[dict[str, Callable[[], _Typed | Simple]]] = {
+    "string": Text,
+    "integer": lambda: Numeric(integer=True),
+    "number": Numeric,
+    "boolean": lambda: Simple("boolean"),
+    "null": lambda: Simple("null"),
+    "array": Array,
+    "object": Object,
+}
+_N = TypeVar("_N", Text, Numeric, Object, Array)
+
+
+def build(fields: Fields) -> Node:
+    """The node of a schema object. Raises Invalid."""
+    for keyword in _STRINGS:
+        fields.string(keyword)
+    for keyword in _BOOLEANS:
+        fields.boolean(keyword)
+    for keyword in _ONLY_SCHEMAS:
+        fields.schema(keyword)
+    fields.schema_map("$defs")
+    said = _Said(fields)
+    said.references()
+    said.combinations()
+    said.types()
+    said.limits()
+    said.objects()
+    said.arrays()
+    return together(fields.place, said.nodes)
+
+
+class _Said:
+    """The nodes of one schema object; there is one of each type at most."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+        self.nodes: list[Node] = []
+        self.of_type: dict[type[Node], _Typed] = {}
+
+    def the(self, kind: type[_N]) -> _N:
+        """The node that keywords of a type belong to; also one that `type` names among others."""
+        found = self._the(kind)
+        assert isinstance(found, kind)
+        return found
+
+    def _the(self, kind: type[_Typed]) -> _Typed:
+        if kind not in self.of_type:
+            self.of_type[kind] = kind()
+            self.nodes.append(self.of_type[kind])
+        return self.of_type[kind]
+
+    def references(self) -> None:
+        if "$ref" in self.fields.raw:
+            self.nodes.append(Ref(self.fields.target()))
+        dynamic = self.fields.string("$dynamicRef")
+        if dynamic is not None:
+            self.nodes.append(Ref(self.fields.resolved(dynamic)))
+
+    def combinations(self) -> None:
+        fields = self.fields
+        if "enum" in fields.raw:
+            self.nodes.append(Values("enum", frozenset(map(dump_schema, fields.array("enum")))))
+        if "const" in fields.raw:
+            self.nodes.append(Values("const", frozenset({dump_schema(fields.raw["const"])})))
+        self.nodes += [Combined(key, fields.schemas(key)) for key in CRITERIA if key in fields.raw]
+        negated = fields.schema("not")
+        if negated is not None:
+            self.nodes.append(Not(negated))
+        if "if" in fields.raw:
+            for keyword in ("if", "then", "else"):
+                fields.schema(keyword)
+            self.nodes.append(Simple("conditional"))
+
+    def types(self) -> None:
+        fields, type_ = self.fields, self.fields.raw.get("type", "")
+        if isinstance(type_, str):
+            if "type" in fields.raw:
+                self.nodes.append(self._typed(type_))
+            return
+        if not isinstance(type_, list):
+            raise fields.refuse("JsonArray or String", type_, "type")
+        self.nodes.append(Combined(ANY, [part(fields.place, self._typed(name)) for name in fields.strings("type")]))
+
+    def _typed(self, name: str) -> Node:
+        if name not in _TYPES:
+            raise Invalid(f"{self.fields.place.where()}: unknown type: [{name}]")
+        node = _TYPES[name]()
+        if not isinstance(node, Simple):
+            self.of_type.setdefault(type(node), node)
+        return node
+
+    def limits(self) -> None:
+        for keyword, kind in _LIMITS.items():
+            bound = self.fields.number(keyword)
+            if bound is not None:
+                self._the(kind).limits[keyword] = bound
+        pattern = self.fields.pattern("pattern")
+        if pattern is not None:
+            self.the(Text).pattern = pattern
+
+    def objects(self) -> None:
+        fields, found = self.fields, Object()
+        found.properties = fields.schema_map("properties")
+        found.patterns = fields.patterned("patternProperties")
+        found.required = set(fields.strings("required"))
+        found.needs = fields.string_lists("dependentRequired")
+        found.then = fields.schema_map("dependentSchemas")
+        found.additional, found.additional_schema = rest(fields.schema("additionalProperties"))
+        speaking = ("required", "dependentRequired", "dependentSchemas", "additionalProperties", "propertyNames")
+        if found.properties or found.patterns or any(keyword in fields.raw for keyword in speaking):
+            node = self.the(Object)
+            for name in ("properties", "patterns", "required", "needs", "then", "additional", "additional_schema"):
+                setattr(node, name, getattr(found, name))
+
+    def arrays(self) -> None:
+        fields = self.fields
+        prefix = fields.schemas("prefixItems")
+        if "prefixItems" in fields.raw:
+            self.the(Array).items = prefix
+        if "uniqueItems" in fields.raw:
+            self.the(Array).unique = bool(fields.boolean("uniqueItems"))
+        if "items" in fields.raw:
+            node = self.the(Array)
+            node.additional, schema = rest(fields.schema("items"))
+            if prefix:
+                node.additional_schema = schema
+            else:
+                node.all_items = schema
+        if fields.schema("contains") is not None:
+            self.the(Array).limits |= {"minContains": 1, **counts(fields)}
+
+
+def rest(schema: Place | None) -> tuple[bool, Place | None]:
+    """What a schema for the rest means: whether more is allowed, and its schema if it says anything."""
+    if schema is None or isinstance(schema.raw, bool):
+        return schema is None or bool(schema.raw), None
+    return True, schema

@@ -1,0 +1,239 @@
+"""Drafts 4, 6 and 7: what a schema object says.
+
+Rules observed of the parser that Confluent uses for these drafts (everit json-schema 1.14): `$ref` stands alone;
+keywords of a type without `type` are a schema of that type; what an object says in several ways is an `allOf`. Keywords
+that are not known, and `definitions` that nothing refers to, are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+from service.schema_types.java_json import dump_schema
+from service.schema_types.json_schema.fields import Fields
+from service.schema_types.json_schema.model import (
+    ANY,
+    CRITERIA,
+    Array,
+    Combined,
+    Empty,
+    Invalid,
+    Node,
+    Not,
+    Number,
+    Numeric,
+    Object,
+    Place,
+    Ref,
+    Simple,
+    Text,
+    Values,
+)
+from service.schema_types.json_schema.references import DRAFT_4
+
+DRAFT_7: Final = 7
+
+_NUMERIC: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_TEXT: Final = frozenset({"minLength", "maxLength", "pattern", "format"})
+_CONDITIONAL: Final = frozenset({"if", "then", "else"})
+_COMMON: Final = frozenset({"id", "$id", "title", "description", "readOnly", "writeOnly"})
+_TYPED_OR_COMBINED: Final = _COMMON | {"type", "enum", "const", "not", "$ref", "$schema", "default", *CRITERIA}
+_ARRAY_4: Final = frozenset({"items", "additionalItems", "minItems", "maxItems", "uniqueItems"})
+_OBJECT_4: Final = frozenset(
+    {"properties", "required", "minProperties", "maxProperties", "dependencies"}
+    | {"patternProperties", "additionalProperties"}
+)
+
+
+def build(fields: Fields) -> Node:
+    """The node of a schema object. Raises Invalid."""
+    draft = fields.place.document.draft
+    common(fields, draft)
+    if "$ref" in fields.raw:
+        return Ref(fields.target())
+    nodes: list[Node] = []
+    if "enum" in fields.raw:
+        nodes.append(Values("enum", frozenset(map(dump_schema, fields.array("enum")))))
+    nodes += [Combined(criterion, fields.schemas(criterion)) for criterion in CRITERIA if criterion in fields.raw]
+    negated = fields.schema("not")
+    if negated is not None:
+        nodes.append(Not(negated))
+    if draft != DRAFT_4 and "const" in fields.raw:
+        nodes.append(Values("const", frozenset({dump_schema(fields.raw["const"])})))
+    used: set[str] = set()
+    if "type" in fields.raw:
+        nodes.append(typed(fields, used))
+    nodes += sniffed(fields, draft, used)
+    node = together(fields.place, nodes)
+    if isinstance(node, Array):
+        # Unknown to these drafts, but Confluent compares the numbers all the same.
+        node.limits |= counts(fields)
+    return node
+
+
+def common(fields: Fields, draft: int) -> None:
+    """Keywords that say nothing here, but must have the right type."""
+    if not fields.has_any(_COMMON):
+        return
+    for keyword in ("id" if draft == DRAFT_4 else "$id", "title", "description"):
+        fields.string(keyword)
+    for keyword in ("readOnly", "writeOnly") if draft == DRAFT_7 else ():
+        fields.boolean(keyword)
+
+
+def together(place: Place, nodes: list[Node]) -> Node:
+    """All nodes of one schema object as one."""
+    if not nodes:
+        return Empty()
+    if len(nodes) > 1:
+        return Combined("allOf", [part(place, node) for node in nodes])
+    return nodes[0]
+
+
+def counts(fields: Fields) -> dict[str, Number]:
+    """`minContains` and `maxContains`, where they are numbers."""
+    found = {keyword: fields.raw.get(keyword) for keyword in ("minContains", "maxContains")}
+    return {
+        keyword: bound
+        for keyword, bound in found.items()
+        if isinstance(bound, int | Decimal) and not isinstance(bound, bool)
+    }
+
+
+def part(place: Place, node: Node) -> Place:
+    """A part of the object at `place` as a place of its own."""
+    return Place(place.raw, place.document, place.base, place, node=node)
+
+
+def typed(fields: Fields, used: set[str]) -> Node:
+    """What `type` says, with the keywords of that type, which go into `used`."""
+    type_ = fields.raw["type"]
+    if isinstance(type_, str):
+        return of_type(fields, type_, used)
+    if not isinstance(type_, list):
+        raise fields.refuse("JsonArray or String", type_, "type")
+    return Combined(ANY, [part(fields.place, of_type(fields, name, used)) for name in fields.strings("type")])
+
+
+def of_type(fields: Fields, name: str, used: set[str]) -> Node:
+    if name not in _TYPES:
+        raise Invalid(f"{fields.place.where()}: unknown type: [{name}]")
+    reader, keywords = _TYPES[name]
+    used |= keywords
+    return reader(fields)
+
+
+def sniffed(fields: Fields, draft: int, used: set[str]) -> list[Node]:
+    """What keywords of a type say without `type`."""
+    if fields.raw.keys() <= _TYPED_OR_COMBINED:  # nearly all of a big schema's objects
+        return []
+    newer = draft != DRAFT_4
+    nodes: list[Node] = []
+    for keywords, since_6, reader in _SNIFFED:
+        known = (keywords | since_6 if newer else keywords) - used
+        if fields.has_any(known):
+            nodes.append(reader(fields))
+    if draft >= DRAFT_7 and fields.has_any(_CONDITIONAL):
+        for keyword in sorted(_CONDITIONAL):
+            fields.schema(keyword)
+        nodes.append(Simple("conditional"))
+    return nodes
+
+
+def text(fields: Fields) -> Text:
+    fields.string("format")
+    return Text(limits(fields, "minLength", "maxLength"), fields.pattern("pattern"))
+
+
+def numeric(fields: Fields) -> Numeric:
+    node = Numeric()
+    exclusive = ("exclusiveMinimum", "exclusiveMaximum")
+    for keyword in ("minimum", "maximum", "multipleOf", *(() if is_4(fields) else exclusive)):
+        bound = fields.number(keyword)
+        if bound is not None:
+            node.limits[keyword] = bound
+    if is_4(fields):
+        for keyword in exclusive:
+            fields.boolean(keyword)  # Confluent does not compare draft 4's switches
+    if node.limits.get("multipleOf") == 0:
+        raise Invalid(f"{fields.place.where()}: multipleOf should not be 0")
+    return node
+
+
+def integer(fields: Fields) -> Numeric:
+    node = numeric(fields)
+    node.integer = True
+    return node
+
+
+def object_(fields: Fields) -> Object:
+    node = Object(limits(fields, "minProperties", "maxProperties"))
+    node.properties = fields.schema_map("properties")
+    node.patterns = fields.patterned("patternProperties")
+    node.required = set(fields.strings("required"))
+    node.additional, node.additional_schema = rest(fields, "additionalProperties")
+    for name, value in fields.object("dependencies").items():
+        if isinstance(value, list):
+            names = set(fields.names(value, "dependencies", name))
+            node.needs |= {name: names} if names else {}
+        elif isinstance(value, dict | bool):
+            node.then[name] = fields.at(value, "dependencies", name)
+        else:
+            raise fields.refuse("Boolean or JsonArray or JsonObject", value, "dependencies", name)
+    if not is_4(fields):
+        fields.schema("propertyNames")
+    return node
+
+
+def array(fields: Fields) -> Array:
+    node = Array(limits(fields, "minItems", "maxItems"), unique=bool(fields.boolean("uniqueItems")))
+    node.additional, node.additional_schema = rest(fields, "additionalItems")
+    if isinstance(fields.raw.get("items"), list):
+        node.items = fields.schemas("items")
+    elif isinstance(fields.raw.get("items", {}), dict if is_4(fields) else dict | bool):
+        node.all_items = fields.schema("items")
+    else:
+        kinds = "JsonArray or JsonObject" if is_4(fields) else "Boolean or JsonArray or JsonObject"
+        raise fields.refuse(kinds, fields.raw["items"], "items")
+    if not is_4(fields):
+        fields.schema("contains")
+    return node
+
+
+def rest(fields: Fields, keyword: str) -> tuple[bool, Place | None]:
+    """`additionalProperties` or `additionalItems`: whether more is allowed, and the schema of it."""
+    value = fields.raw.get(keyword, True)
+    return (value, None) if isinstance(value, bool) else (True, fields.schema(keyword))
+
+
+def limits(fields: Fields, *keywords: str) -> dict[str, Number]:
+    found = {keyword: fields.integer(keyword) for keyword in keywords}
+    return {keyword: bound for keyword, bound in found.items() if bound is not None}
+
+
+def is_4(fields: Fields) -> bool:
+    return fields.place.document.draft == DRAFT_4
+
+
+_OBJECT: Final = _OBJECT_4 | {"propertyNames"}
+_ARRAY: Final = _ARRAY_4 | {"contains"}
+
+_TYPES: Final[dict[str, tuple[Callable[[Fields], Node], frozenset[str]]]] = {
+    "string": (text, _TEXT),
+    "integer": (integer, _NUMERIC),
+    "number": (numeric, _NUMERIC),
+    "boolean": (lambda _: Simple("boolean"), frozenset()),
+    "null": (lambda _: Simple("null"), frozenset()),
+    "array": (array, _ARRAY),
+    "object": (object_, _OBJECT),
+}
+
+# (keywords, those added by draft 6, reader)
+_SNIFFED: Final[tuple[tuple[frozenset[str], frozenset[str], Callable[[Fields], Node]], ...]] = (
+    (_ARRAY_4, frozenset({"contains"}), array),
+    (_OBJECT_4, frozenset({"propertyNames"}), object_),
+    (_NUMERIC, frozenset(), numeric),
+    (_TEXT, frozenset(), text),
+)

@@ -1,0 +1,154 @@
+"""Reading the keywords of one schema object, each checked for the type it must have.
+
+Messages are worded as those of the parser Confluent uses ("expected type: Integer, found: String").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+from service.schema_types.java_json import Json
+from service.schema_types.json_schema.model import Invalid, Number, Place
+from service.schema_types.json_schema.pattern import problem
+
+_INT, _LONG = 2**31, 2**63
+
+AddChild = Callable[[Json, Place, str], Place]
+Resolve = Callable[[Place, str], Place]
+
+
+def java_type(value: Json) -> str:
+    """The Java class that the parser would have found."""
+    match value:
+        case None:
+            return "Null"
+        case bool():
+            return "Boolean"
+        case int():
+            return "Integer" if -_INT <= value < _INT else "Long" if -_LONG <= value < _LONG else "BigInteger"
+        case Decimal():
+            return "BigDecimal"
+        case str():
+            return "String"
+        case list():
+            return "JsonArray"
+        case _:
+            return "JsonObject"
+
+
+_PYTHON: Final[dict[str, tuple[type, ...]]] = {
+    "String": (str,),
+    "Boolean": (bool,),
+    "Number": (int, Decimal),
+    "JsonArray": (list,),
+    "JsonObject": (dict,),
+}
+
+
+class Fields:
+    """The keywords of the schema object at `place`.
+
+    Every reader gives None (or nothing) for a keyword that is not there and raises Invalid for one of a wrong type.
+    """
+
+    def __init__(self, place: Place, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
+        self.place = place
+        self.raw = raw
+        self._child = child
+        self._resolve = resolve
+
+    def has_any(self, keywords: frozenset[str]) -> bool:
+        return not keywords.isdisjoint(self.raw)
+
+    def refuse(self, expected: str, value: Json, *steps: str) -> Invalid:
+        several = "is one of " if " or " in expected else ""
+        type_ = f"type {several}{expected}" if several else f"type: {expected}"
+        return Invalid(f"{self.place.where(*steps)}: expected {type_}, found: {java_type(value)}")
+
+    def _checked(self, value: Json, expected: str, *steps: str) -> Json:
+        if not isinstance(value, _PYTHON[expected]) or (isinstance(value, bool) and expected == "Number"):
+            raise self.refuse(expected, value, *steps)
+        return value
+
+    def _get(self, keyword: str, expected: str) -> Json:
+        return self._checked(self.raw[keyword], expected, keyword) if keyword in self.raw else None
+
+    def string(self, keyword: str) -> str | None:
+        found = self._get(keyword, "String")
+        return found if isinstance(found, str) else None
+
+    def boolean(self, keyword: str) -> bool | None:
+        found = self._get(keyword, "Boolean")
+        return found if isinstance(found, bool) else None
+
+    def number(self, keyword: str) -> Number | None:
+        found = self._get(keyword, "Number")
+        return found if isinstance(found, int | Decimal) else None
+
+    def array(self, keyword: str) -> list[Json]:
+        found = self._get(keyword, "JsonArray")
+        return found if isinstance(found, list) else []
+
+    def strings(self, keyword: str) -> list[str]:
+        return self.names(self.array(keyword), keyword)
+
+    def names(self, values: list[Json], *steps: str) -> list[str]:
+        return [str(self._checked(item, "String", *steps, str(at))) for at, item in enumerate(values)]
+
+    def object(self, keyword: str) -> dict[str, Json]:
+        found = self._get(keyword, "JsonObject")
+        return found if isinstance(found, dict) else {}
+
+    def integer(self, keyword: str) -> int | None:
+        """A whole number of 32 bits, written without a fraction."""
+        found = self.raw.get(keyword)
+        if keyword in self.raw and java_type(found) != "Integer":
+            raise self.refuse("Integer", found, keyword)
+        return found if isinstance(found, int) else None
+
+    def pattern(self, keyword: str) -> str | None:
+        found = self.string(keyword)
+        if found is not None:
+            self.sound(found, keyword)
+        return found
+
+    def sound(self, pattern: str, *steps: str) -> None:
+        wrong = problem(pattern)
+        if wrong:
+            raise Invalid(f"{self.place.where(*steps)}: {wrong}")
+
+    def schema(self, keyword: str) -> Place | None:
+        return self._child(self.raw[keyword], self.place, keyword) if keyword in self.raw else None
+
+    def at(self, value: Json, *steps: str) -> Place:
+        """A schema below this one, reached over the steps."""
+        return self._child(value, self.place, "/".join(steps))
+
+    def schemas(self, keyword: str) -> list[Place]:
+        return [self.at(item, keyword, str(at)) for at, item in enumerate(self.array(keyword))]
+
+    def schema_map(self, keyword: str) -> dict[str, Place]:
+        return {name: self.at(value, keyword, name) for name, value in self.object(keyword).items()}
+
+    def patterned(self, keyword: str) -> dict[str, Place]:
+        for pattern in self.object(keyword):
+            self.sound(pattern, keyword)
+        return self.schema_map(keyword)
+
+    def string_lists(self, keyword: str) -> dict[str, set[str]]:
+        """An object of lists of names; empty lists say nothing and are left out."""
+        lists = {}
+        for name, value in self.object(keyword).items():
+            if not isinstance(value, list):
+                raise self.refuse("JsonArray", value, keyword, name)
+            lists[name] = set(self.names(value, keyword, name))
+        return {name: names for name, names in lists.items() if names}
+
+    def target(self) -> Place:
+        """What `$ref` refers to."""
+        return self.resolved(self.string("$ref") or "")
+
+    def resolved(self, reference: str) -> Place:
+        return self._resolve(self.place, reference)

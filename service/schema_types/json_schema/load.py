@@ -1,0 +1,100 @@
+"""From a JSON text to the model: every schema object that can be reached is read and checked.
+
+Works off a list instead of calling itself, so that neither nesting nor a chain of references can exhaust the stack, and
+gives each object one place, so that schemas that contain themselves end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from service.schema_types.java_json import Json, kind_of
+from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
+from service.schema_types.json_schema.fields import Fields
+from service.schema_types.json_schema.model import Document, Empty, Invalid, Never, Node, Place
+from service.schema_types.json_schema.references import Library, rebased
+
+DEFAULT_DRAFT: Final = 7
+_LAST_CLASSIC: Final = 7
+
+# The part of `$schema` that tells the draft; anything else is read as draft 7.
+_DRAFTS: Final = {
+    "json-schema.org/draft-04/schema": 4,
+    "json-schema.org/draft-06/schema": 6,
+    "json-schema.org/draft-07/schema": 7,
+    "json-schema.org/draft/2019-09/schema": 2019,
+    "json-schema.org/draft/2020-12/schema": 2020,
+}
+
+
+def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> Place:
+    """Read a schema; `referenced` are (name, schema) of what it may refer to by name.
+
+    Returns the root's place with everything below it read. Raises Invalid.
+    """
+    if not isinstance(root, dict | bool):
+        raise Invalid(f"expected an object or boolean at the root, found {kind_of(root)}")
+    return _Loader(root, referenced).run()
+
+
+def draft_of(root: Json, inherited: int) -> int:
+    """The draft that `$schema` names. Raises Invalid if that isn't a text."""
+    named = root.get("$schema") if isinstance(root, dict) else None
+    if named is None:
+        return inherited
+    if not isinstance(named, str):
+        raise Invalid("#/$schema: expected type: String")
+    known = named.removeprefix("http://").removeprefix("https://").rstrip("#")
+    return _DRAFTS.get(known, inherited)
+
+
+class _Loader:
+    def __init__(self, root: dict[str, Json] | bool, referenced: Sequence[tuple[str, Json]]) -> None:
+        draft = draft_of(root, DEFAULT_DRAFT)
+        document = Document("", root, draft > _LAST_CLASSIC, draft)
+        self.waiting: list[Place] = []
+        self.library = Library(document, referenced, draft_of)
+        self.root = self.placed(root, document, "", None, "")
+
+    def run(self) -> Place:
+        while self.waiting:
+            place = self.waiting.pop()
+            place.node = self.read(place)
+        return self.root
+
+    def read(self, place: Place) -> Node:
+        if isinstance(place.raw, bool):
+            return Empty() if place.raw else Never()
+        assert isinstance(place.raw, dict)
+        fields = Fields(place, place.raw, self.child, self.resolve)
+        return drafts_2019_2020.build(fields) if place.document.modern else drafts_4_to_7.build(fields)
+
+    def child(self, raw: Json, parent: Place, step: str) -> Place:
+        if not isinstance(raw, dict | bool):
+            kinds = "boolean or object" if parent.document.modern else "Boolean or JsonObject"
+            raise Invalid(f"{parent.where(step)}: expected {kinds}, found {kind_of(raw).lower()}")
+        return self.placed(raw, parent.document, parent.base, parent, step)
+
+    def placed(
+        self, raw: dict[str, Json] | bool, document: Document, base: str, parent: Place | None, step: str
+    ) -> Place:
+        """The place of a schema, made when it is met first."""
+        known = document.places.get(id(raw)) if isinstance(raw, dict) else None
+        if known is not None:
+            return known
+        place = Place(raw, document, rebased(base, raw, document), parent, step)
+        if isinstance(raw, dict):
+            document.places[id(raw)] = place
+        self.waiting.append(place)
+        return place
+
+    def resolve(self, place: Place, reference: str) -> Place:
+        """What a reference in the schema at `place` leads to. Raises Invalid."""
+        found = self.library.find(place, reference)
+        if found is None:
+            raise Invalid(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
+        document, raw, base = found
+        if not isinstance(raw, dict | bool):
+            raise Invalid(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
+        return self.placed(raw, document, base, None, reference)

@@ -1,0 +1,209 @@
+"""JSON schemas as objects: what is read of a schema document, and values that count as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+from service.schema_types.java_json import Json, dump_schema
+
+
+class Shapes:
+    """Numbers for the values of one document. Each list and object is looked at once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._known: dict[int, int] = {}
+        self._kept: list[Json] = []  # so that no id() is given to another value
+
+    def of(self, value: Json) -> int:
+        """The number of a value."""
+        waiting = [(value, False)]
+        while waiting:
+            item, ready = waiting.pop()
+            if not isinstance(item, dict | list) or id(item) in self._known:
+                continue
+            if ready:
+                self._known[id(item)] = self._number(item)
+                self._kept.append(item)
+            else:
+                waiting.append((item, True))
+                waiting += [(inner, False) for inner in (item.values() if isinstance(item, dict) else item)]
+        return self._shape(value)
+
+    def _shape(self, value: Json) -> int:
+        if isinstance(value, dict | list):
+            return self._known[id(value)]
+        return self._numbered(dump_schema(value))
+
+    def _number(self, value: dict[str, Json] | list[Json]) -> int:
+        if isinstance(value, dict):
+            return self._numbered(frozenset((key, self._shape(item)) for key, item in value.items()))
+        return self._numbered(tuple(self._shape(item) for item in value))
+
+    def _numbered(self, key: Any) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+Number = int | Decimal
+
+
+ALL, ANY, ONE = "allOf", "anyOf", "oneOf"
+CRITERIA: Final = (ALL, ANY, ONE)
+
+
+_SHOWN_STEPS, _SHOWN_POINTER = 400, 400
+
+
+class Invalid(ValueError):
+    """The text is JSON, but no JSON schema. The message says where and why."""
+
+
+@dataclass(eq=False, slots=True)
+class Document:
+    """A schema text: the one that was sent, or one it refers to."""
+
+    uri: str
+    root: Json
+    modern: bool
+    draft: int
+    places: dict[int, Place] = field(default_factory=dict)
+    """By the id() of their raw value, so that two references to one schema meet in one node."""
+    ids: dict[str, tuple[dict[str, Json], str]] | None = None
+    """Schemas and their bases by the URI that `$id` or `$anchor` gives them. None until asked for."""
+    shapes: Shapes = field(default_factory=Shapes)
+
+
+class Node:
+    """Base of all nodes."""
+
+    __slots__ = ()
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A schema inside a document. `node` is None until the loader has come to it.
+
+    `base` is the URI that references in it are relative to, `parent` and `step` say how it was reached.
+    """
+
+    raw: Json
+    document: Document
+    base: str
+    parent: Place | None = None
+    step: str = ""
+    node: Node | None = None
+    leads_to: Place | None = None
+
+    def where(self, *more: str) -> str:
+        """Its JSON pointer, for messages; a very long one is cut."""
+        steps = [text for text in reversed(more) if text]
+        place: Place | None = self
+        while place is not None and len(steps) < _SHOWN_STEPS:
+            steps += [place.step] if place.step else []
+            place = place.parent
+        return "/".join(["#", *reversed(steps)])[:_SHOWN_POINTER]
+
+    @property
+    def has_default(self) -> bool:
+        if not isinstance(self.raw, dict) or "default" not in self.raw:
+            return False
+        return self.raw["default"] is not None or not self.document.modern
+
+    def identity(self) -> tuple[str, bool, int]:
+        """The same for two places of a document with the same schema, references not followed."""
+        own = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
+        whole = isinstance(self.node, Numeric) and self.node.integer
+        return own, whole, self.document.shapes.of(self.raw)
+
+    def target(self) -> Place:
+        """The place itself or what its reference leads to in the end; of a circle of references one of them."""
+        if self.leads_to is None:
+            way, place = {id(self): self}, self
+            while isinstance(place.node, Ref) and place.leads_to is None:
+                place = place.node.target
+                if id(place) in way:
+                    break
+                way[id(place)] = place
+            end = place.leads_to or place
+            for step in way.values():
+                step.leads_to = end
+        return self.leads_to or self
+
+
+@dataclass(eq=False, slots=True)
+class Empty(Node):
+    """Anything goes: `{}` or true."""
+
+
+@dataclass(eq=False, slots=True)
+class Never(Node):
+    """Nothing goes: false."""
+
+
+@dataclass(eq=False, slots=True)
+class Simple(Node):
+    """`null` or `boolean`, which have no keywords of their own, and `if`/`then`/`else`, which are not compared."""
+
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Ref(Node):
+    target: Place
+
+
+@dataclass(eq=False, slots=True)
+class Combined(Node):
+    criterion: str
+    parts: list[Place]
+
+
+@dataclass(eq=False, slots=True)
+class Not(Node):
+    schema: Place
+
+
+@dataclass(eq=False, slots=True)
+class Values(Node):
+    """`enum` (keyword "enum") or `const`; the values as texts."""
+
+    keyword: str
+    values: frozenset[str]
+
+
+@dataclass(eq=False, slots=True)
+class Text(Node):
+    limits: dict[str, Number] = field(default_factory=dict)
+    pattern: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Numeric(Node):
+    limits: dict[str, Number] = field(default_factory=dict)
+    integer: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Object(Node):
+    limits: dict[str, Number] = field(default_factory=dict)
+    properties: dict[str, Place] = field(default_factory=dict)
+    patterns: dict[str, Place] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    needs: dict[str, set[str]] = field(default_factory=dict)
+    """Properties that must be there when one is (`dependencies`, `dependentRequired`)."""
+    then: dict[str, Place] = field(default_factory=dict)
+    """Schemas that must fit when a property is there (`dependencies`, `dependentSchemas`)."""
+    additional: bool = True
+    additional_schema: Place | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Array(Node):
+    limits: dict[str, Number] = field(default_factory=dict)
+    all_items: Place | None = None
+    items: list[Place] = field(default_factory=list)
+    additional: bool = True
+    additional_schema: Place | None = None
+    unique: bool = False

@@ -1,0 +1,341 @@
+"""The texts of a Protobuf schema: canonical, normalized, and without extensions (`format=ignore_extensions`).
+
+Order, blank lines and spaces are Confluent's, byte for byte, for the text is hashed (registry-api.md §4). Normalizing
+also resolves every type, sorts by field number or name, and drops `syntax = "proto2"`.
+
+Lines of a text that is being written, indented by two spaces, with a bound on the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
+
+from service.schema_types.protobuf.model import (
+    BOOLEAN,
+    ENUM,
+    MAX_TAG,
+    NUMBER,
+    PROTO3,
+    SCALARS,
+    STRING,
+    Constant,
+    Enum,
+    Extend,
+    Extensions,
+    Field,
+    File,
+    Group,
+    Message,
+    OneOf,
+    Option,
+    Reserved,
+    Rpc,
+    Service,
+    Span,
+    is_map_entry,
+    map_parts,
+)
+from service.schema_types.protobuf.options import Options
+from service.schema_types.protobuf.scopes import Scope
+
+MAX_TEXT: Final = 32 * 1024 * 1024
+"""Characters; full names in a deeply nested schema could make a text far longer than what was sent."""
+
+
+class Lines:
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._indent = ""
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """A line, or several. Blank lines are indented as well, as Confluent does. Raises ValueError when too long."""
+        parts = text.rstrip("\n").split("\n") if "\n" in text else (text,)
+        for line in parts:
+            self._size += len(self._indent) + len(line) + 1
+            self._lines.append(self._indent + line)
+        if self._size > MAX_TEXT:
+            raise ValueError(f"the schema would be written in more than {MAX_TEXT} characters")
+
+    def blank(self) -> None:
+        self.add("")
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        before = self._indent
+        self._indent += "  "
+        yield
+        self._indent = before
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+_Value = TypeVar("_Value", int | Span, int | str | Span)
+
+
+_MAX_INT = 2**31 - 1
+_DEFAULT_KINDS = {"bool": BOOLEAN, "string": STRING} | dict.fromkeys(SCALARS - {"bool", "string"}, NUMBER)
+
+
+def text_of(file: File, *, scope: Scope | None = None, ignore_extensions: bool = False) -> str:
+    """The text of a file; normalized when `scope` (the file's own) is given.
+
+    Raises ValueError for a type that can't be resolved (normalized only), a map with an impossible key, or a text that
+    would be too long.
+    """
+    printer = _Printer(scope, ignore_extensions)
+    printer.file(file)
+    return printer.lines.text()
+
+
+def resolved(scope: Scope, name: str) -> str:
+    """The full name of a type with its leading dot. Raises ValueError."""
+    found = scope.type(name)
+    if found is None:
+        raise ValueError(f"Could not resolve type: {name}")
+    return f".{found.full_name}"
+
+
+class _Printer:
+    def __init__(self, scope: Scope | None, ignore_extensions: bool) -> None:
+        self.lines = Lines()
+        self.scope = scope
+        self.ignore_extensions = ignore_extensions
+
+    @property
+    def options(self) -> Options:
+        return Options(self.scope, self.ignore_extensions)
+
+    def file(self, file: File) -> None:
+        lines, normalize = self.lines, self.scope is not None
+        if file.syntax is not None and (file.syntax == PROTO3 or not normalize):
+            lines.add(f'syntax = "{file.syntax}";')
+        if file.package is not None:
+            lines.add(f"package {file.package};")
+        if file.imports or file.public_imports:
+            lines.blank()
+            for paths, word in ((file.imports, "import"), (file.public_imports, "import public")):
+                for path in sorted(set(paths)) if normalize else paths:
+                    lines.add(f'{word} "{path}";')
+        options = self.options.kept(file.options)
+        if options:
+            lines.blank()
+            self.option_lines(options)
+        self.types(file.types)
+        self.extends(file.extends)
+        if file.services:
+            lines.blank()
+            for service in file.services:
+                self.service(service)
+
+    def block(self, header: str, sections: Sequence[Callable[[], None] | None]) -> None:
+        """`header { … }` with a blank line between the sections that are there; `header {}` without any."""
+        present = [section for section in sections if section is not None]
+        if not present:
+            self.lines.add(header + " {}")
+            return
+        self.lines.add(header + " {")
+        for place, section in enumerate(present):
+            if place:
+                self.lines.blank()
+            with self.lines.indented():
+                section()
+        self.lines.add("}")
+
+    def option_lines(self, options: Sequence[Option]) -> None:
+        for option in options:
+            self.lines.add(f"option {self.options.text(option)};")
+
+    def option_section(self, options: Sequence[Option]) -> Callable[[], None] | None:
+        kept = self.options.kept(options)
+        return (lambda: self.option_lines(kept)) if kept else None
+
+    def types(self, types: Sequence[Message | Enum]) -> None:
+        """Messages first, then enums; a blank line before them. The order of messages has a meaning for clients."""
+        shown = [one for one in types if self.scope is None or not is_map_entry(one)]
+        if shown:
+            self.lines.blank()
+            self.type_lines(shown)
+
+    def type_lines(self, types: Sequence[Message | Enum]) -> None:
+        for message in types:
+            if isinstance(message, Message):
+                outside = self.scope
+                self.scope = outside.enter(message.name) if outside else None
+                self.message(message)
+                self.scope = outside
+        for enum in types:
+            if isinstance(enum, Enum):
+                self.enum(enum)
+
+    def message(self, message: Message) -> None:
+        types = [one for one in message.types if self.scope is None or not is_map_entry(one)]
+        extends = () if self.ignore_extensions else self.merged(message.extends)
+        extensions = [] if self.ignore_extensions else message.extensions
+        oneofs = message.oneofs
+        if self.scope is not None:
+            oneofs = sorted(
+                (one for one in oneofs if one.fields), key=lambda one: min(field.tag for field in one.fields)
+            )
+        self.block(
+            f"message {message.name}",
+            [
+                (lambda: self.reserved(message.reserved)) if message.reserved else None,
+                self.option_section(message.options),
+                (lambda: self.fields(message.fields)) if message.fields else None,
+                # Confluent starts the section even when normalizing leaves no oneof to show.
+                (lambda: self.oneofs(oneofs)) if message.oneofs else None,
+                (lambda: self.groups(message.groups)) if message.groups else None,
+                (lambda: self.extensions(extensions)) if extensions else None,
+                (lambda: self.extend_lines(extends)) if extends else None,
+                (lambda: self.type_lines(types)) if types else None,
+            ],
+        )
+
+    def enum(self, enum: Enum) -> None:
+        constants = enum.constants
+        if self.scope is not None:
+            constants = sorted(constants, key=lambda one: (one.tag, one.name))
+
+        def body() -> None:
+            self.reserved(enum.reserved)
+            self.option_lines(self.options.kept(enum.options))
+            for constant in constants:
+                self.constant(constant)
+
+        self.block(f"enum {enum.name}", [body] if enum.reserved or enum.options or constants else [])
+
+    def constant(self, constant: Constant) -> None:
+        self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
+
+    def brackets(self, options: Sequence[Option]) -> str:
+        kept = self.options.kept(options)
+        return f" {self.options.bracketed(kept)}" if kept else ""
+
+    def fields(self, fields: Sequence[Field]) -> None:
+        for field in fields if self.scope is None else sorted(fields, key=lambda one: one.tag):
+            self.field(field)
+
+    def field(self, field: Field) -> None:
+        label, type_ = field.label, field.type
+        parts = map_parts(type_)
+        if self.scope is not None:
+            if parts is None and type_ not in SCALARS:
+                found = self.scope.type(type_)
+                if found is None:
+                    raise ValueError(f"Could not resolve type: {type_}")
+                type_ = found.map_type() or f".{found.full_name}"
+                parts = map_parts(type_)
+            if parts is not None:
+                value = self.scope.type(parts[1])
+                type_ = f"map<{parts[0]}, .{value.full_name}>" if value else type_
+                label = None
+        options = list(field.options)
+        if field.default is not None:
+            kind = ENUM if parts else _DEFAULT_KINDS.get(type_, ENUM)
+            options.append(Option("default", kind, field.default))
+        if field.json_name is not None:
+            options.append(Option("json_name", STRING, field.json_name))
+        start = f"{label} " if label else ""
+        self.lines.add(f"{start}{type_} {field.name} = {field.tag}{self.brackets(options)};")
+
+    def oneofs(self, oneofs: Sequence[OneOf]) -> None:
+        for oneof in oneofs:
+            fields, groups = oneof.fields, oneof.groups
+            self.block(
+                f"oneof {oneof.name}",
+                [
+                    self.option_section(oneof.options),
+                    partial(self.fields, fields) if fields else None,
+                    partial(self.groups, groups) if groups else None,
+                ],
+            )
+
+    def groups(self, groups: Sequence[Group]) -> None:
+        for group in groups if self.scope is None else sorted(groups, key=lambda one: one.tag):
+            label = f"{group.label} " if group.label else ""
+            self.block(
+                f"{label}group {group.name} = {group.tag}",
+                [partial(self.fields, group.fields)] if group.fields else [],
+            )
+
+    def reserved(self, statements: Sequence[Reserved]) -> None:
+        for values in statements if self.scope is None else each_alone(statements):
+            self.lines.add(f"reserved {', '.join(map(self.range_text, values))};")
+
+    def extensions(self, statements: Sequence[Extensions]) -> None:
+        for values in statements if self.scope is None else each_alone(statements):
+            self.lines.add(f"extensions {', '.join(map(self.range_text, values))};")
+
+    def range_text(self, value: int | str | Span) -> str:
+        if isinstance(value, str):
+            return f'"{value}"'
+        if isinstance(value, int) or (self.scope is not None and value.first == value.last):
+            return str(value if isinstance(value, int) else value.first)
+        return f"{value.first} to {value.last if value.last < MAX_TAG else 'max'}"
+
+    def merged(self, extends: Sequence[Extend]) -> Sequence[Extend]:
+        """Normalized: one `extend` for each message, by its full name."""
+        if self.scope is None:
+            return extends
+        by_name: dict[str, list[Field]] = {}
+        for extend in extends:
+            for field in extend.fields:
+                by_name.setdefault(resolved(self.scope, extend.name), []).append(field)
+        return [Extend(name, fields) for name, fields in by_name.items()]
+
+    def extends(self, extends: Sequence[Extend]) -> None:
+        if extends and not self.ignore_extensions:
+            self.lines.blank()
+            self.extend_lines(self.merged(extends))
+
+    def extend_lines(self, extends: Sequence[Extend]) -> None:
+        for extend in extends:
+            self.block(
+                f"extend {extend.name}",
+                [partial(self.fields, extend.fields)] if extend.fields else [],
+            )
+
+    def service(self, service: Service) -> None:
+        self.block(
+            f"service {service.name}",
+            [
+                self.option_section(service.options),
+                (lambda: self.rpcs(service.rpcs)) if service.rpcs else None,
+            ],
+        )
+
+    def rpcs(self, rpcs: Sequence[Rpc]) -> None:
+        for rpc in rpcs:
+            self.rpc(rpc)
+
+    def rpc(self, rpc: Rpc) -> None:
+        request, response = rpc.request, rpc.response
+        if self.scope is not None:
+            request, response = resolved(self.scope, request), resolved(self.scope, response)
+        sent = f"stream {request}" if rpc.request_stream else request
+        returned = f"stream {response}" if rpc.response_stream else response
+        header = f"rpc {rpc.name} ({sent}) returns ({returned})"
+        options = self.options.kept(rpc.options)
+        if not options:
+            self.lines.add(header + ";")
+            return
+        self.lines.add(header + " {")
+        with self.lines.indented():
+            self.option_lines(options)
+        self.lines.add("};")
+
+
+def each_alone(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
+    """Every value as a statement of its own: numbers by their start, then names."""
+    return sorted(((value,) for values in statements for value in values), key=lambda one: range_order(one[0]))
+
+
+def range_order(value: int | str | Span) -> tuple[int, str]:
+    if isinstance(value, str):
+        return _MAX_INT, value
+    return (value.first, f"{value.first}..{value.last}") if isinstance(value, Span) else (value, str(value))

@@ -1,0 +1,292 @@
+"""Can data written with one Protobuf schema be read with another? The verdicts and messages of Confluent.
+
+Rules: registry-api.md §6 "Protobuf" and the captures; fields are matched by number within a message, messages by name.
+Only what is incompatible is listed: new messages and fields, renamed fields, anything about enums, services, options
+and reserved numbers is compatible to Confluent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
+from service.schema_types.protobuf.scopes import Declared, Scope, Types
+
+# {path}, {reader} and {writer} are filled in.
+_DESCRIPTIONS: Final = {
+    "PACKAGE_CHANGED": "The package at '{path}' in the {reader} schema does not match the package in the {writer} "
+    "schema",
+    "MESSAGE_REMOVED": "The {reader} schema is missing a MESSAGE type at path '{path}' in the {writer} schema",
+    "FIELD_KIND_CHANGED": "The type of a field at path '{path}' in the {reader} schema does not match the {writer} "
+    "schema",
+    "FIELD_SCALAR_KIND_CHANGED": "The kind of a SCALAR field at path '{path}' in the {reader} schema does not match "
+    "its kind in the {writer} schema",
+    "FIELD_NAMED_TYPE_CHANGED": "The type of a MESSAGE field at path '{path}' in the {reader} schema does not match "
+    "its type in the {writer} schema",
+    "FIELD_NUMERIC_LABEL_CHANGED": "The label for a NUMERIC field at path '{path}' in the {reader} schema does not "
+    "match its label in the {writer} schema",
+    "REQUIRED_FIELD_ADDED": "A required field  at path '{path}' in the {reader} schema is missing in the {writer} "
+    "schema",
+    "REQUIRED_FIELD_REMOVED": "The {reader} schema is missing a required field at path: '{path}' in the {writer} "
+    "schema",
+    "ONEOF_FIELD_REMOVED": "The {reader} schema is missing a oneof field at path '{path}' in the {writer} schema",
+    "MULTIPLE_FIELDS_MOVED_TO_ONEOF": "Multiple fields in the oneof at path '{path}' in the {reader} schema are "
+    "outside a oneof in the {writer} schema",
+    "FIELD_MOVED_TO_EXISTING_ONEOF": "A field in the oneof at path '{path}' in the {reader} schema is outside an "
+    "existing oneof in the {writer} schema",
+}
+
+# Kinds whose encodings can be read as one another. Enums count as numbers.
+_KINDS: Final = {
+    name: kind
+    for kind, names in {
+        "number": ("int32", "int64", "uint32", "uint64", "bool"),
+        "signed": ("sint32", "sint64"),
+        "text": ("string", "bytes"),
+        "fixed32": ("fixed32", "sfixed32"),
+        "fixed64": ("fixed64", "sfixed64"),
+        "float": ("float",),
+        "double": ("double",),
+    }.items()
+    for name in names
+}
+_MAX_FOUND: Final = 1000
+_MAX_FIELDS: Final = 1_000_000
+_MAX_DEPTH: Final = 100
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Incompatibility:
+    type: str
+    path: Path
+
+    def message(self, reader: str, writer: str) -> str:
+        """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
+        what = _DESCRIPTIONS[self.type].format(path="#/" + "/".join(self.path), reader=reader, writer=writer)
+        return f'{{errorType:"{self.type}", description:"{what}"}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A schema with the names it may use."""
+
+    file: File
+    types: Types
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where the comparison is: the scope in both schemas, and the path to report."""
+
+    old: Scope
+    new: Scope
+    path: Path
+
+    def enter(self, name: str) -> _At:
+        return _At(self.old.enter(name), self.new.enter(name), (*self.path, name))
+
+    def on(self, *parts: object) -> _At:
+        return _At(self.old, self.new, (*self.path, *map(str, parts)))
+
+
+def incompatibilities(old: Side, new: Side) -> list[Incompatibility]:
+    """What keeps `new` from reading what `old` wrote; [] when nothing does. At most 1000.
+
+    Raises ValueError for schemas that can't be compared: types nested in one another beyond all bounds, a map entry
+    without its value.
+    """
+    comparison = _Comparison(old.types, new.types)
+    found: list[Incompatibility] = []
+    if old.file.package != new.file.package:
+        found.append(Incompatibility("PACKAGE_CHANGED", ()))
+    at = _At(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
+    return (found + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
+
+
+class _Comparison:
+    def __init__(self, old: Types, new: Types) -> None:
+        self.old = old
+        self.new = new
+        self.active: set[int] = set()
+        self.fields_left = _MAX_FIELDS
+        self.guarded = 0
+        self.known: dict[tuple[int, int], list[Incompatibility]] = {}
+
+    def types(self, at: _At, old: Sequence[Message | Enum], new: Sequence[Message | Enum]) -> list[Incompatibility]:
+        found: list[Incompatibility] = []
+        olds = {one.name: one for one in old if isinstance(one, Message)}
+        news = {one.name: one for one in new if isinstance(one, Message)}
+        for name in java_order(java_order(olds), java_order(news)):
+            inside = at.enter(name)
+            if name not in news:
+                declared = inside.old.type(name)
+                if declared is not None and declared.map_type() is None:
+                    found.append(Incompatibility("MESSAGE_REMOVED", inside.path))
+            elif name in olds:
+                found += self.message(inside, olds[name], news[name])
+            del found[_MAX_FOUND:]
+        return found
+
+    def message(self, at: _At, old: Message, new: Message) -> list[Incompatibility]:
+        """The fields of a message that is being compared already are not looked at again, its nested types are."""
+        found: list[Incompatibility] = []
+        mine = id(old) not in self.active
+        if mine:
+            if len(self.active) >= _MAX_DEPTH:
+                raise ValueError(f"messages refer to one another more than {_MAX_DEPTH} levels deep")
+            self.active.add(id(old))
+            found += self.fields(at, old, new)
+        else:
+            self.guarded += 1
+        found += self.types(at, old.types, new.types)
+        if mine:
+            self.active.discard(id(old))
+        return found[:_MAX_FOUND]
+
+    def fields(self, at: _At, old: Message, new: Message) -> list[Incompatibility]:
+        before, after = _Fields(old), _Fields(new)
+        found = exclusive(at, before, after, new)
+        gone = before.gone(after)
+        tags = sorted(before.by_tag.keys() | after.by_tag.keys())
+        self.fields_left -= len(tags)
+        if self.fields_left < 0:
+            raise ValueError(f"more than {_MAX_FIELDS} fields to compare")
+        for tag in tags:
+            was, is_ = before.by_tag.get(tag), after.by_tag.get(tag)
+            if was is None:
+                if is_ is not None and tag not in after.oneof and is_.label == "required":
+                    found.append(Incompatibility("REQUIRED_FIELD_ADDED", (*at.path, str(tag))))
+            elif is_ is None:
+                oneof = before.oneof.get(tag)
+                if oneof is None:
+                    if was.label == "required":
+                        found.append(Incompatibility("REQUIRED_FIELD_REMOVED", (*at.path, str(tag))))
+                elif oneof not in gone:
+                    found.append(Incompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
+            else:
+                place = at.on(after.oneof[tag], tag) if tag in after.oneof else at.on(tag)
+                found += self.field_types(place, (was.label, is_.label), was.type, is_.type)
+            del found[_MAX_FOUND:]
+        return found
+
+    def field_types(self, at: _At, labels: tuple[str | None, str | None], old: str, new: str) -> list[Incompatibility]:
+        was, is_ = at.old.type(old), at.new.type(new)
+        old = (was.map_type() if was else None) or old
+        new = (is_.map_type() if is_ else None) or new
+        old_map, new_map = map_parts(old), map_parts(new)
+        if old_map and new_map:
+            pairs = zip(old_map, new_map, strict=True)
+            return [one for before, after in pairs for one in self.field_types(at, (None, None), before, after)]
+        scalars = scalar_kind(old, was), scalar_kind(new, is_)
+        if old_map or new_map or (scalars[0] is None) != (scalars[1] is None):
+            return [Incompatibility("FIELD_KIND_CHANGED", at.path)]
+        if scalars[0] is None:
+            return self.message_types(at, was, is_, old == new)
+        if scalars[0] != scalars[1]:
+            return [Incompatibility("FIELD_SCALAR_KIND_CHANGED", at.path)]
+        if None not in labels and labels[0] != labels[1] and scalars[0] != "text":
+            return [Incompatibility("FIELD_NUMERIC_LABEL_CHANGED", at.path)]
+        return []
+
+    def message_types(
+        self, at: _At, old: Declared | None, new: Declared | None, same_name: bool
+    ) -> list[Incompatibility]:
+        """Messages of other schemas are compared here; the schema's own are compared where they are declared."""
+        changed = Incompatibility("FIELD_NAMED_TYPE_CHANGED", at.path)
+        if old is None or new is None:
+            return [] if same_name else [changed]
+        if ".".join(old.local) != ".".join(new.local):
+            return [changed]
+        if old.type is new.type or (old.origin is not None and old.origin == new.origin):
+            return []
+        found = self.referenced(old, new)
+        return [*found, changed] if found else []
+
+    def referenced(self, old: Declared, new: Declared) -> list[Incompatibility]:
+        """Remembered, unless a message that is being compared was met: then it holds for this place only."""
+        pair = id(old.type), id(new.type)
+        if pair in self.known:
+            return self.known[pair]
+        assert isinstance(old.type, Message)
+        assert isinstance(new.type, Message)
+        before = self.guarded
+        path = tuple(".".join(old.local).split("."))
+        at = _At(self.old.scope(old.package, *path), self.new.scope(new.package, *path), path)
+        found = self.message(at, old.type, new.type)
+        if self.guarded == before:
+            self.known[pair] = found
+        return found
+
+
+class _Fields:
+    """The fields of a message by number, those in oneofs included."""
+
+    def __init__(self, message: Message) -> None:
+        self.by_tag = {field.tag: field for field in message.fields}
+        self.oneof: dict[int, str] = {}
+        self.members: dict[str, list[int]] = {}
+        for oneof in message.oneofs:
+            self.members[oneof.name] = [field.tag for field in oneof.fields]
+            for field in oneof.fields:
+                self.by_tag[field.tag] = field
+                self.oneof[field.tag] = oneof.name
+
+    def gone(self, after: _Fields) -> set[str]:
+        """Oneofs that are gone with all their fields, which is compatible."""
+        return {
+            name
+            for name, tags in self.members.items()
+            if name not in after.members and not any(tag in after.by_tag for tag in tags)
+        }
+
+
+def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[Incompatibility]:
+    """Fields that could be set together and no longer can, being in one oneof now."""
+    found = []
+    for oneof in new.oneofs:
+        groups: set[str | int] = set()
+        alone = 0
+        for field in oneof.fields:
+            if field.tag in before.oneof:
+                groups.add(before.oneof[field.tag])
+            elif field.tag in before.by_tag:
+                groups.add(field.tag)
+                alone += 1
+        if len(groups) > 1:
+            kind = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if alone > 1 else "FIELD_MOVED_TO_EXISTING_ONEOF"
+            found.append(Incompatibility(kind, (*at.path, oneof.name)))
+    return found
+
+
+def scalar_kind(type_: str, declared: Declared | None) -> str | None:
+    """None for a message."""
+    if declared is not None and isinstance(declared.type, Enum):
+        return "number"
+    return _KINDS.get(type_) if type_ in SCALARS else None
+
+
+def java_order(*names: Iterable[str]) -> list[str]:
+    """The order in which a Java HashSet gives strings that were added in this order.
+
+    Differences between several messages come in that order from Confluent.
+    """
+    first = len(list(names[0]))
+    unique: Mapping[str, None] = dict.fromkeys(name for some in names for name in some)
+    capacity = 16
+    wanted = max(int(first / 0.75) + 1, 16) if len(names) > 1 else 16
+    while capacity < wanted or len(unique) > capacity * 0.75:
+        capacity *= 2
+    return sorted(unique, key=lambda name: java_hash(name) & (capacity - 1))
+
+
+def java_hash(name: str) -> int:
+    """String.hashCode, spread as HashMap does."""
+    units = name.encode("utf-16-le", "surrogatepass")
+    value = 0
+    for place in range(0, len(units), 2):
+        value = (31 * value + units[place] + 256 * units[place + 1]) & 0xFFFFFFFF
+    return value ^ (value >> 16)

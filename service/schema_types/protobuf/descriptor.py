@@ -1,0 +1,209 @@
+"""From a FileDescriptorProto to a File, as Confluent's registry reads a schema that was sent in base64.
+
+Clients that compile their `.proto` files send descriptors. The options kept are those Confluent lists, in its order;
+custom options in a descriptor are unknown fields to it and are left out (its `toProtoFile`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from service.schema_types.protobuf.model import (
+    BOOLEAN,
+    ENUM,
+    PROTO2,
+    PROTO3,
+    STRING,
+    Constant,
+    Enum,
+    Extend,
+    Field,
+    File,
+    Message,
+    OneOf,
+    Option,
+    Reserved,
+    Rpc,
+    Service,
+    Span,
+)
+from service.schema_types.protobuf.tokens import MAX_DEPTH
+
+OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "FileOptions": (
+        "java_package",
+        "java_outer_classname",
+        "java_multiple_files",
+        "java_generate_equals_and_hash",
+        "java_string_check_utf8",
+        "optimize_for",
+        "go_package",
+        "cc_generic_services",
+        "java_generic_services",
+        "py_generic_services",
+        "deprecated",
+        "cc_enable_arenas",
+        "objc_class_prefix",
+        "csharp_namespace",
+        "swift_prefix",
+        "php_class_prefix",
+        "php_namespace",
+        "php_metadata_namespace",
+        "ruby_package",
+    ),
+    "MessageOptions": ("no_standard_descriptor_accessor", "deprecated", "map_entry"),
+    "FieldOptions": ("ctype", "packed", "jstype", "deprecated"),
+    "EnumOptions": ("allow_alias", "deprecated"),
+    "EnumValueOptions": ("deprecated",),
+    "ServiceOptions": ("deprecated",),
+    "MethodOptions": ("deprecated", "idempotency_level"),
+}
+"""The options Confluent carries over between texts and descriptors, by the message that holds them, in its order."""
+
+
+def from_base64(text: str) -> File:
+    """Raises ValueError if `text` is not the base64 of a FileDescriptorProto."""
+    data = base64.b64decode(text + "=" * (-len(text) % 4 if not text.endswith("=") else 0), validate=True)
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    if not file.IsInitialized():
+        raise ValueError("the descriptor lacks required fields")
+    check_texts(file)
+    return file_of(file)
+
+
+def check_texts(message: Any) -> None:
+    """Raises ValueError for a name or text that is not UTF-8, which the library gives as bytes."""
+    for described, value in message.ListFields():
+        values = value if described.is_repeated else [value]
+        if described.type == described.TYPE_MESSAGE:
+            for one in values:
+                check_texts(one)
+        elif described.type == described.TYPE_STRING and not all(isinstance(one, str) for one in values):
+            raise ValueError(f"{described.full_name} is not UTF-8")
+
+
+def file_of(file: Any) -> File:
+    """The declarations of a FileDescriptorProto. Raises ValueError for one that contradicts itself."""
+    public = set(file.public_dependency)
+    proto3 = file.syntax == PROTO3
+    return File(
+        syntax=file.syntax if file.syntax in (PROTO2, PROTO3) else None,
+        package=file.package or None,
+        imports=[name for place, name in enumerate(file.dependency) if place not in public],
+        public_imports=[name for place, name in enumerate(file.dependency) if place in public],
+        options=options_of(file.options),
+        types=types_of(file.message_type, file.enum_type, proto3, 1),
+        services=[service_of(one) for one in file.service],
+        extends=extends_of(file.extension, proto3),
+    )
+
+
+def types_of(messages: Iterable[Any], enums: Iterable[Any], proto3: bool, depth: int) -> list[Message | Enum]:
+    return [*(message_of(one, proto3, depth) for one in messages), *map(enum_of, enums)]
+
+
+def message_of(message: Any, proto3: bool, depth: int) -> Message:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"more than {MAX_DEPTH} levels of messages")
+    oneofs = [OneOf(one.name) for one in message.oneof_decl]
+    fields = []
+    for field in message.field:
+        if field.HasField("oneof_index") and not field.proto3_optional:
+            if not 0 <= field.oneof_index < len(oneofs):
+                raise ValueError(f"the field {field.name} is in a oneof that is not there")
+            oneofs[field.oneof_index].fields.append(field_of(field, None, proto3))
+        else:
+            fields.append(field_of(field, label_of(field, proto3), proto3))
+    spans = [span(one.start, one.end - 1) for one in message.reserved_range]
+    return Message(
+        message.name,
+        types=types_of(message.nested_type, message.enum_type, proto3, depth + 1),
+        options=options_of(message.options),
+        reserved=[(one,) for one in [*spans, *message.reserved_name]],
+        fields=fields,
+        oneofs=[one for one in oneofs if one.fields],
+        extensions=[(span(one.start, one.end - 1),) for one in message.extension_range],
+        extends=extends_of(message.extension, proto3),
+    )
+
+
+def enum_of(enum: Any) -> Enum:
+    spans = [span(one.start, one.end) for one in enum.reserved_range]
+    constants = [Constant(one.name, one.number, tuple(options_of(one.options))) for one in enum.value]
+    reserved: list[Reserved] = [(one,) for one in [*spans, *enum.reserved_name]]
+    return Enum(enum.name, options_of(enum.options), constants, reserved)
+
+
+def service_of(service: Any) -> Service:
+    rpcs = [
+        Rpc(
+            one.name,
+            one.input_type,
+            one.output_type,
+            one.client_streaming,
+            one.server_streaming,
+            options_of(one.options),
+        )
+        for one in service.method
+    ]
+    return Service(service.name, rpcs, options_of(service.options))
+
+
+def extends_of(fields: Iterable[Any], proto3: bool) -> list[Extend]:
+    """Extensions by the message they extend."""
+    found: dict[str, list[Field]] = {}
+    for one in fields:
+        found.setdefault(one.extendee, []).append(field_of(one, label_of(one, proto3), proto3))
+    return [Extend(name, fields_) for name, fields_ in found.items()]
+
+
+def field_of(field: Any, label: str | None, proto3: bool) -> Field:
+    return Field(
+        label,
+        field.type_name or type_name(field.type),
+        field.name,
+        field.number,
+        default=field.default_value if field.HasField("default_value") and not proto3 else None,
+        json_name=field.json_name if field.HasField("json_name") else None,
+        options=tuple(options_of(field.options)),
+    )
+
+
+def type_name(number: int) -> str:
+    name: str = descriptor_pb2.FieldDescriptorProto.Type.Name(number)
+    return name.removeprefix("TYPE_").lower()
+
+
+def label_of(field: Any, proto3: bool) -> str | None:
+    if field.proto3_optional:
+        return "optional"
+    name: str = descriptor_pb2.FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
+    return None if proto3 and name != "repeated" else name
+
+
+def options_of(options: Any) -> list[Option]:
+    """The options that are set, of those in OPTIONS."""
+    found = []
+    for name in OPTIONS[options.DESCRIPTOR.name]:
+        if options.HasField(name):
+            value = getattr(options, name)
+            described = options.DESCRIPTOR.fields_by_name[name]
+            if isinstance(value, bool):
+                found.append(Option(name, BOOLEAN, str(value).lower()))
+            elif described.enum_type is not None:
+                found.append(Option(name, ENUM, described.enum_type.values_by_number[value].name))
+            else:
+                found.append(Option(name, STRING, value))
+    return found
+
+
+def span(first: int, last: int) -> int | Span:
+    return first if first == last else Span(first, last)

@@ -1,0 +1,195 @@
+"""Options as text, and which of them are written: Confluent's rules (its FormatContext).
+
+Normalizing gives custom options their full names, turns `(a).b = 1` into `(a) = {b: 1}`, merges what belongs to one
+option, sorts by name and writes numbers the way Java's DecimalFormat does, to three decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from typing import Final
+
+from service.schema_types.protobuf.model import BOOLEAN, ENUM, LIST, MAP, NUMBER, OPTION, STRING, Option, Value, Word
+from service.schema_types.protobuf.scopes import Scope
+
+_CONFLUENT: Final = "confluent."
+_ESCAPES: Final = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        "'": "\\'",
+        '"': '\\"',
+    }
+)
+_MAX_EXPONENT: Final = 400
+_DIGITS: Final = Context(prec=1000, rounding=ROUND_HALF_EVEN)
+
+
+class Options:
+    """How options are written in a scope; normalized when there is one."""
+
+    __slots__ = ("_ignore_extensions", "_scope")
+
+    def __init__(self, scope: Scope | None, ignore_extensions: bool) -> None:
+        self._scope = scope
+        self._ignore_extensions = ignore_extensions
+
+    def kept(self, options: Sequence[Option]) -> list[Option]:
+        """The options that are written, in their order."""
+        kept = list(options)
+        if self._ignore_extensions:
+            kept = [one for one in kept if not one.parenthesized or one.name.startswith(_CONFLUENT)]
+        if self._scope is None or not kept:
+            return kept
+        by_name: dict[str, list[Option]] = {}
+        for option in sorted(map(self._named, kept), key=lambda one: one.name):
+            by_name.setdefault(option.name, []).append(option)
+        result = []
+        for name, same in by_name.items():
+            found = self._scope.extension(f".{name}")
+            if found is not None and found[1].label != "repeated":
+                same = [merged(same)]
+            result += same
+        return result
+
+    def _named(self, option: Option) -> Option:
+        found = self._scope.extension(option.name) if self._scope and option.parenthesized else None
+        return as_map(Option(found[0], option.kind, option.value, True)) if found else option
+
+    def text(self, option: Option) -> str:
+        name = f"({option.name})" if option.parenthesized else option.name
+        value = option.value
+        match option.kind, value:
+            case "string", str():
+                return f'{name} = "{escaped(value)}"'
+            case "number", str():
+                return f"{name} = {self._number(value)}"
+            case "option", Option():
+                return f"{name}.{self.text(value)}"
+            case "map", dict():
+                return f"{name} = {self._value(value)}"
+            case "list", list():
+                return f"{name} = {self.bracketed(value)}"
+        return f"{name} = {value}"
+
+    def bracketed(self, values: Sequence[Value]) -> str:
+        """One value in brackets; several on lines of their own."""
+        if len(values) == 1:
+            return f"[{self._value(values[0])}]"
+        return "[\n" + self._indented(list(map(self._value, values))) + "]"
+
+    def _value(self, value: Value) -> str:
+        match value:
+            case str():
+                return f'"{escaped(value)}"'
+            case Word():
+                return self._number(value.text) if value.kind == NUMBER else value.text
+            case Option():
+                return self.text(value)
+            case dict():
+                entries = self._entries(value) if self._scope else value
+                return "{\n" + self._indented([f"{key}: {self._value(one)}" for key, one in entries.items()]) + "}"
+        if self._scope and len(value) == 1:
+            return self._value(value[0])
+        return "[\n" + self._indented(list(map(self._value, value))) + "]"
+
+    def _entries(self, value: dict[str, Value]) -> dict[str, Value]:
+        """Sorted by name, extensions by their full names, without empty lists."""
+        named: dict[str, Value] = {}
+        for key, one in value.items():
+            if isinstance(one, list) and not one:
+                continue
+            extension = self._scope.extension(key[1:-1]) if self._scope and key.startswith("[") else None
+            named.setdefault(f"[{extension[0]}]" if extension else key, one)
+        return dict(sorted(named.items()))
+
+    def _indented(self, values: list[str]) -> str:
+        """Each value on lines of its own, all but the last followed by a comma."""
+        texts = [f"{one}," for one in values[:-1]] + values[-1:]
+        return "".join(f"  {line}\n" for one in texts for line in one.split("\n"))
+
+    def _number(self, text: str) -> str:
+        return text if self._scope is None else java_number(text)
+
+
+def escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def java_number(text: str) -> str:
+    """A number as Java's DecimalFormat writes it: plain, at most three decimals. What is no number stays."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    try:
+        if digits[:2].lower() == "0x":
+            return f"{sign}{int(digits, 16)}"
+        if len(digits) > 1 and digits.startswith("0") and digits.isdigit():
+            return f"{sign}{int(digits, 8)}"
+        value = Decimal(digits.rstrip("fFdDlL"))
+        if not value.is_finite() or abs(value.adjusted()) > _MAX_EXPONENT:
+            return text
+        rounded = value.quantize(Decimal("0.001"), context=_DIGITS)
+    except (ValueError, InvalidOperation):
+        return text
+    plain = f"{rounded:f}".rstrip("0").rstrip(".")
+    return f"{sign}{plain}"
+
+
+def as_map(option: Option) -> Option:
+    """`(a).b.c = 1` as `(a) = {b: {c: 1}}`."""
+    if option.kind != OPTION or not isinstance(option.value, Option):
+        return option
+    return Option(option.name, MAP, parts_as_map(option.value), option.parenthesized)
+
+
+def parts_as_map(option: Option) -> dict[str, Value]:
+    value = option.value
+    if option.kind in (BOOLEAN, ENUM, NUMBER) and isinstance(value, str):
+        value = Word(option.kind, value)
+    elif option.kind == OPTION and isinstance(value, Option):
+        value = parts_as_map(value)
+    return {option.name: value}
+
+
+def merged(options: Sequence[Option]) -> Option:
+    """Several settings of one option as one: maps are joined, of anything else the last counts."""
+    result, gathered = options[0], dict[str, list[Value]]()
+    for option in map(as_map, options):
+        if option.kind != MAP or not isinstance(option.value, dict):
+            gathered = {}
+        else:
+            for key, value in option.value.items():
+                gathered.setdefault(key, []).append(value)
+        result = option
+    if not gathered:
+        return result
+    joined = {key: values[0] if len(values) == 1 else unique(values) for key, values in gathered.items()}
+    return Option(result.name, MAP, joined, result.parenthesized)
+
+
+def unique(values: Sequence[Value]) -> list[Value]:
+    """All values, lists written out, each once."""
+    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    first: dict[Hashable, Value] = {}
+    for one in flat:
+        first.setdefault(hashable(one), one)
+    return list(first.values())
+
+
+def hashable(value: Value) -> Hashable:
+    match value:
+        case dict():
+            return MAP, frozenset((key, hashable(one)) for key, one in value.items())
+        case list():
+            return LIST, tuple(map(hashable, value))
+        case Option():
+            return OPTION, value.name, value.kind, value.parenthesized, hashable(value.value)
+        case Word():
+            return value
+    return STRING, value

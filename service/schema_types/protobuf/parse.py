@@ -1,0 +1,348 @@
+"""From a `.proto` text to a File, accepting what Confluent's registry accepts.
+
+Grammar and order of the checks: Wire's ProtoParser, as seen in the captures (registry-api.md §12). Editions are refused
+there, and so here. What Confluent loses we lose too: comments, and weak imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from service.schema_types.protobuf.model import (
+    MAX_TAG,
+    PROTO2,
+    PROTO3,
+    Constant,
+    Enum,
+    Extend,
+    Extensions,
+    Field,
+    File,
+    Group,
+    Message,
+    OneOf,
+    Option,
+    Reserved,
+    Rpc,
+    Service,
+    Span,
+    Word,
+)
+from service.schema_types.protobuf.tokens import MAX_DEPTH, Reader
+
+_LABELS: Final = ("optional", "required", "repeated")
+MAX_PACKAGE_PARTS: Final = 100
+
+
+def parse(text: str) -> File:
+    """The declarations of a text. Raises ValueError with the place and the reason."""
+    return _Parser(text).file()
+
+
+class _Parser(Reader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.result = File()
+        self.places: dict[tuple[str, str], int] = {}
+        self.depth = 0
+
+    def file(self) -> File:
+        first = True
+        while not self.exhausted():
+            if not self.accept(";"):
+                self.declaration(first)
+            first = False
+        return self.result
+
+    def declaration(self, first: bool) -> None:
+        start = self.pos
+        word = self.word()
+        result = self.result
+        match word:
+            case "package":
+                result.package = self.name()
+                if result.package.count(".") >= MAX_PACKAGE_PARTS:
+                    self.fail(f"more than {MAX_PACKAGE_PARTS} parts in the package", start)
+                self.require(";")
+            case "import":
+                self.import_(start)
+            case "syntax":
+                self.syntax(start, first)
+            case "option":
+                result.options.append(self.option_declaration())
+            case "reserved":
+                self.reserved(start)
+            case "message" | "enum":
+                made = self.message() if word == "message" else self.enum()
+                self.once("type", made.name, start)
+                result.types.append(made)
+            case "service":
+                service = self.service()
+                self.once("service", service.name, start)
+                result.services.append(service)
+            case "extend":
+                result.extends.append(self.extend())
+            case "edition":
+                self.fail("edition is not currently supported")
+            case _:
+                self.fail(f"unexpected label: {word}", start)
+
+    def once(self, kind: str, name: str, start: int) -> None:
+        before = self.places.setdefault((kind, name), start)
+        if before != start:
+            raise ValueError(f"{name} ({self.place(start)}) is already defined at {self.place(before)}")
+
+    def import_(self, start: int) -> None:
+        target: list[str] | None = self.result.imports
+        if self.peek() not in "\"'":
+            word = self.word()
+            if word not in ("public", "weak"):
+                self.fail("expected quoted string", start)
+            target = self.result.public_imports if word == "public" else None
+        path = unix_path(self.quoted())
+        if target is not None:
+            target.append(path)
+        self.require(";")
+
+    def syntax(self, start: int, first: bool) -> None:
+        if self.result.syntax is not None:
+            self.fail("too many syntax definitions", start)
+        self.require("=")
+        if not first:
+            self.fail("'syntax' element must be the first declaration in a file", start)
+        syntax = self.quoted()
+        if syntax not in (PROTO2, PROTO3):
+            self.fail(f"unexpected syntax: {syntax}", start)
+        self.result.syntax = syntax
+        self.require(";")
+
+    def option_declaration(self) -> Option:
+        option = self.option("=")
+        self.require(";")
+        return option
+
+    def open(self) -> str:
+        """The name of a declaration and its `{`."""
+        name = self.name()
+        self.require("{")
+        return name
+
+    def message(self) -> Message:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} levels of messages")
+        result = Message(self.open())
+        into: dict[str, Callable[[], None]] = {
+            "option": lambda: result.options.append(self.option_declaration()),
+            "message": lambda: result.types.append(self.message()),
+            "enum": lambda: result.types.append(self.enum()),
+            "extend": lambda: result.extends.append(self.extend()),
+            "oneof": lambda: result.oneofs.append(self.oneof()),
+            "extensions": lambda: result.extensions.append(self.extensions()),
+        }
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            start = self.pos
+            word = self.word()
+            if word in into:
+                into[word]()
+            elif word == "reserved":
+                result.reserved.append(self.reserved(start))
+            else:
+                made = self.field(start, word)
+                (result.groups if isinstance(made, Group) else result.fields).append(made)  # type: ignore[arg-type]
+        self.depth -= 1
+        return result
+
+    def extend(self) -> Extend:
+        result = Extend(self.open())
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            start = self.pos
+            word = self.word()
+            if word == "option":
+                self.option_declaration()
+            elif word == "reserved":
+                self.reserved(start)
+            else:
+                made = self.field(start, word)
+                if isinstance(made, Field):
+                    result.fields.append(made)
+        return result
+
+    def enum(self) -> Enum:
+        result = Enum(self.open())
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            start = self.pos
+            word = self.word(digit_first=False)
+            if word == "option":
+                result.options.append(self.option_declaration())
+            elif word == "reserved":
+                result.reserved.append(self.reserved(start))
+            else:
+                self.require("=")
+                tag = self.integer()
+                options = tuple(self.options())
+                self.require(";")
+                self.end_declaration()
+                result.constants.append(Constant(word, tag, options))
+        return result
+
+    def field(self, start: int, word: str) -> Field | Group:
+        if word in _LABELS:
+            if word == "required" and self.result.syntax == PROTO3:
+                self.fail("'required' label forbidden in proto3 field declarations", start)
+            label: str | None = word
+            type_ = self.data_type()
+        else:
+            if self.result.syntax != PROTO3 and not (word == "map" and self.peek() == "<"):
+                self.fail(f"unexpected label: {word}", start)
+            label, type_ = None, self.data_type(word)
+        if type_.startswith("map<") and label is not None:
+            self.fail("'map' type cannot have label", start)
+        return self.group(label) if type_ == "group" else self.rest_of_field(label, type_)
+
+    def rest_of_field(self, label: str | None, type_: str) -> Field:
+        name = self.name(digit_first=False)
+        self.require("=")
+        tag = self.integer()
+        options = self.options()
+        special: dict[str, str | None] = {"default": None, "json_name": None}
+        for option in options:
+            if option.name in special:
+                special[option.name] = self.plain(option)
+        kept = tuple(option for option in options if option.name not in special)
+        self.require(";")
+        self.end_declaration()
+        return Field(label, type_, name, tag, special["default"], special["json_name"], kept)
+
+    def plain(self, option: Option) -> str:
+        value = option.value.text if isinstance(option.value, Word) else option.value
+        if not isinstance(value, str):
+            self.fail(f"{option.name} must be a single value")
+        return value
+
+    def group(self, label: str | None) -> Group:
+        name = self.word()
+        self.require("=")
+        result = Group(label, name, self.integer())
+        self.require("{")
+        while not self.accept("}"):
+            start = self.pos
+            made = self.field_of_group(start)
+            result.fields.append(made)
+        return result
+
+    def field_of_group(self, start: int) -> Field:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} levels of groups")
+        made = self.field(start, self.word())
+        self.depth -= 1
+        if isinstance(made, Group):
+            self.fail(f"expected field declaration, was group {made.name}")
+        return made
+
+    def oneof(self) -> OneOf:
+        result = OneOf(self.open())
+        while not self.accept("}"):
+            type_ = self.data_type()
+            if type_ == "group":
+                result.groups.append(self.group(None))
+            elif type_ == "option":
+                result.options.append(self.option_declaration())
+            else:
+                result.fields.append(self.rest_of_field(None, type_))
+        return result
+
+    def number_or_span(self, start: int, separators: str) -> int | Span:
+        first = self.integer()
+        if self.peek() in separators:
+            return first
+        if self.word() != "to":
+            self.fail("expected ',', ';', or 'to'", start)
+        if self.peek() == "m":
+            if self.word() != "max":
+                self.fail("expected an integer or 'max'")
+            return Span(first, MAX_TAG)
+        return Span(first, self.integer())
+
+    def reserved(self, start: int) -> Reserved:
+        values: list[int | str | Span] = []
+        while True:
+            values.append(self.quoted() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
+            if not self.accept(","):
+                break
+        self.require(";")
+        self.end_declaration()
+        return tuple(values)
+
+    def extensions(self) -> Extensions:
+        values: list[int | Span] = []
+        while True:
+            values.append(self.number_or_span(self.pos, ",;["))
+            if not self.accept(","):
+                break
+        self.options()
+        self.require(";")
+        return tuple(values)
+
+    def service(self) -> Service:
+        result = Service(self.open())
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            start = self.pos
+            word = self.word()
+            if word == "option":
+                result.options.append(self.option_declaration())
+            elif word == "rpc":
+                result.rpcs.append(self.rpc(start))
+            elif word == "reserved":
+                self.reserved(start)
+            else:
+                self.fail(f"unexpected label: {word}", start)
+        return result
+
+    def rpc(self, start: int) -> Rpc:
+        name = self.name()
+        request, request_stream = self.rpc_type()
+        if self.word() != "returns":
+            self.fail("expected 'returns'", start)
+        response, response_stream = self.rpc_type()
+        result = Rpc(name, request, response, request_stream, response_stream)
+        if not self.accept("{"):
+            self.require(";")
+            return result
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            start = self.pos
+            word = self.word()
+            if word == "option":
+                result.options.append(self.option_declaration())
+            elif word == "reserved":
+                self.reserved(start)
+            else:
+                self.fail(f"unexpected label: {word}", start)
+        return result
+
+    def rpc_type(self) -> tuple[str, bool]:
+        self.require("(")
+        word = self.word()
+        stream = word == "stream"
+        type_ = self.data_type(None if stream else word)
+        self.require(")")
+        return type_, stream
+
+
+def unix_path(path: str) -> str:
+    """An import path with `/` only, without empty and `.` parts."""
+    path = path.replace("\\", "/")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts) or "."

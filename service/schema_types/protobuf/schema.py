@@ -1,0 +1,113 @@
+"""A Protobuf schema with what it refers to: the schema type PROTOBUF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from service.schema_types.base import Comparable, NotParsed, NotValid, Referenced
+from service.schema_types.protobuf.built_in import known_files, known_types
+from service.schema_types.protobuf.canonical import text_of
+from service.schema_types.protobuf.compatibility import Side, incompatibilities
+from service.schema_types.protobuf.descriptor import from_base64
+from service.schema_types.protobuf.model import File, Message
+from service.schema_types.protobuf.parse import parse
+from service.schema_types.protobuf.scopes import OWN, Origin, Types
+from service.schema_types.protobuf.serialize import serialized
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufSchema:
+    """`dependencies` are the referenced files by the path they are imported with."""
+
+    file: File
+    dependencies: Mapping[str, tuple[File, Origin | None]]
+    text: str
+    kind: str = "PROTOBUF"
+    _kept: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def types(self) -> Types:
+        """The names this schema may use; built-in files need no import, as with Confluent."""
+        types = Types(known_types())
+        for file, origin in self.dependencies.values():
+            types.add(file, origin)
+        types.add(self.file, OWN)
+        return types
+
+    def normalized(self) -> str:
+        """Raises ValueError for a type that can't be resolved."""
+        if "normalized" not in self._kept:
+            self._kept["normalized"] = text_of(self.file, scope=self.types().scope(self.file.package))
+        return self._kept["normalized"]
+
+    def resolved(self) -> str:
+        """References are imports and can't be written out."""
+        return self.text
+
+    def formatted(self, format_: str) -> str:
+        """`serialized`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.
+
+        Raises ValueError for a schema that no descriptor can hold.
+        """
+        if format_ == "ignore_extensions":
+            return text_of(self.file, ignore_extensions=True)
+        if format_ == "serialized":
+            there = self.dependencies.keys() | known_files().keys()
+            return serialized(self.file, there, self.types().scope(self.file.package))
+        return self.text
+
+    def field_names(self) -> list[str]:
+        """Those of the first message, which is the one a value is of unless it says otherwise."""
+        first = next((one for one in self.file.types if isinstance(one, Message)), None)
+        return (
+            [] if first is None else [one.name for one in (*first.fields, *(f for o in first.oneofs for f in o.fields))]
+        )
+
+    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+        old = cast(ProtobufSchema, writer)
+        try:
+            found = incompatibilities(Side(old.file, old.types()), Side(self.file, self.types()))
+        except ValueError as error:
+            return [f"Unexpected exception during compatibility check: {error}"]
+        return [one.message(reader_word, writer_word) for one in found]
+
+
+def parse_protobuf(text: str, referenced: Sequence[Referenced], strict: bool) -> ProtobufSchema:
+    """Read a schema; `strict` also resolves every type in it, and makes sure that its text can be read again.
+
+    Raises NotParsed and NotValid with the reason.
+    """
+    try:
+        file = read(text)
+        dependencies: dict[str, tuple[File, Origin | None]] = {}
+        for one in referenced:
+            if one.name not in dependencies or one.direct:
+                dependencies[one.name] = (read(one.text), Origin(one.subject, one.version) if one.direct else None)
+        schema = ProtobufSchema(file, dependencies, text_of(file))
+    except ValueError as error:
+        raise NotParsed(f"Could not parse Protobuf - {error}") from None
+    if strict:
+        try:
+            if text_of(parse(schema.text)) != schema.text:
+                raise ValueError("a name or import path holds characters that the text of a schema cannot")
+            schema.normalized()
+        except ValueError as error:
+            raise NotValid(str(error)) from None
+    return schema
+
+
+_BASE64_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+
+
+def read(text: str) -> File:
+    """A `.proto` text or the base64 of a descriptor. Raises ValueError with the reason why it is no text."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        if text.isascii() and _BASE64_BYTES.issuperset(text.encode()):
+            try:
+                return from_base64(text)
+            except ValueError:
+                pass
+        raise error from None

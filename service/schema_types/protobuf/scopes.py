@@ -1,0 +1,142 @@
+"""Which declaration a type name means: Protobuf's rule, from the innermost scope outwards.
+
+All names of a schema, of what it refers to and of the built-in files are one tree of name parts, so that looking a name
+up costs its parts times the depth of the scope, however long the names are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from service.schema_types.protobuf.model import Enum, Extend, Field, File, Message, is_map_entry
+
+
+class Origin(NamedTuple):
+    """The version a file comes from."""
+
+    subject: str
+    version: int
+
+
+OWN: Final = Origin("", -1)
+"""The schema itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A message or enum. `origin` is None for built-in files and for references of references."""
+
+    type: Message | Enum
+    package: str
+    local: tuple[str, ...]
+    origin: Origin | None
+
+    @property
+    def full_name(self) -> str:
+        return ".".join((self.package, *self.local) if self.package else self.local)
+
+    def map_type(self) -> str | None:
+        """`map<k, v>` if this is the entry message of a map. Raises ValueError when it lacks its key or value."""
+        if isinstance(self.type, Enum) or not is_map_entry(self.type):
+            return None
+        parts = {field.name: field.type for field in reversed(self.type.fields)}
+        if "key" not in parts or "value" not in parts:
+            raise ValueError(f"the map entry {self.type.name} needs fields 'key' and 'value'")
+        return f"map<{parts['key']}, {parts['value']}>"
+
+
+class Name:
+    """A place in the tree of names."""
+
+    __slots__ = ("children", "extension", "type")
+
+    def __init__(self) -> None:
+        self.children: dict[str, Name] = {}
+        self.type: Declared | None = None
+        self.extension: tuple[str, Field] | None = None
+
+    def make(self, name: str) -> Name:
+        place = self
+        for part in name.split("."):
+            place = place.children.setdefault(part, Name())
+        return place
+
+    def find(self, parts: Iterable[str]) -> Name | None:
+        place: Name | None = self
+        for part in parts:
+            place = place.children.get(part) if place is not None else None
+        return place
+
+
+class Types:
+    """The names of a schema and of what it refers to, before those of `base`. Files added later replace equal names."""
+
+    def __init__(self, base: Types | None = None) -> None:
+        self.root = Name()
+        self.roots: tuple[Name, ...] = (self.root, *(base.roots if base else ()))
+
+    def add(self, file: File, origin: Origin | None) -> None:
+        package = file.package or ""
+        base = self.root.make(package) if package else self.root
+        self._extensions(file.extends, base, package)
+        self._types(file.types, base, package, (), origin)
+
+    def _types(
+        self,
+        types: Iterable[Message | Enum],
+        base: Name,
+        package: str,
+        path: tuple[str, ...],
+        origin: Origin | None,
+    ) -> None:
+        for one in types:
+            place, local = base.make(one.name), (*path, one.name)
+            if isinstance(one, Message):
+                self._extensions(one.extends, place, ".".join((package, *local) if package else local))
+            place.type = Declared(one, package, local, origin)
+            if isinstance(one, Message):
+                self._types(one.types, place, package, local, origin)
+
+    def _extensions(self, extends: Iterable[Extend], base: Name, prefix: str) -> None:
+        for field in (field for extend in extends for field in extend.fields):
+            base.make(field.name).extension = (f"{prefix}.{field.name}" if prefix else field.name, field)
+
+    def scope(self, package: str | None, *names: str) -> Scope:
+        scope = Scope((self.roots,))
+        for part in [*(package.split(".") if package else ()), *names]:
+            scope = scope.enter(part)
+        return scope
+
+
+class Scope:
+    """The package and messages a name is used in: for each level the places in the trees, outermost first."""
+
+    __slots__ = ("_levels",)
+
+    def __init__(self, levels: tuple[tuple[Name, ...], ...]) -> None:
+        self._levels = levels
+
+    def enter(self, name: str) -> Scope:
+        parts = name.split(".")
+        found = (place.find(parts) for place in self._levels[-1])
+        return Scope((*self._levels, tuple(place for place in found if place is not None)))
+
+    def _meant(self, name: str) -> Iterator[Name]:
+        """The places that `name` may mean, the nearest first."""
+        absolute = name.startswith(".")
+        parts = name.removeprefix(".").split(".")
+        for places in self._levels[:1] if absolute else reversed(self._levels):
+            for place in places:
+                found = place.find(parts)
+                if found is not None:
+                    yield found
+
+    def type(self, name: str) -> Declared | None:
+        """The message or enum that `name` means here."""
+        return next((place.type for place in self._meant(name) if place.type is not None), None)
+
+    def extension(self, name: str) -> tuple[str, Field] | None:
+        """The full name and the field of the extension that `name` means here."""
+        return next((place.extension for place in self._meant(name) if place.extension is not None), None)

@@ -1,0 +1,269 @@
+"""`format=serialized`: the base64 of the FileDescriptorProto that Confluent's server makes of a schema.
+
+It is not what protoc would make: the file is called "default", the fields of oneofs come first, types keep the names
+they were written with, and a map's entry is named after its field (capture 687 and 746 of json-protobuf.jsonl).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Container, Iterable
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2
+
+from service.schema_types.protobuf.descriptor import OPTIONS
+from service.schema_types.protobuf.model import (
+    PROTO3,
+    SCALARS,
+    Enum,
+    Extend,
+    Field,
+    File,
+    Message,
+    Option,
+    Service,
+    Span,
+    Value,
+    map_parts,
+)
+from service.schema_types.protobuf.options import as_map, merged
+from service.schema_types.protobuf.scopes import Scope
+
+_NAME: Final = "default"
+_TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type
+_LABELS: Final = descriptor_pb2.FieldDescriptorProto.Label
+_META: Final = {
+    "FileOptions": "confluent.file_meta",
+    "MessageOptions": "confluent.message_meta",
+    "FieldOptions": "confluent.field_meta",
+    "EnumOptions": "confluent.enum_meta",
+    "EnumValueOptions": "confluent.enum_value_meta",
+}
+META_TAG: Final = 1088
+"""The number of all of Confluent's extensions of options (confluent/meta.proto)."""
+
+
+def serialized(file: File, dependencies: Container[str], scope: Scope) -> str:
+    """`dependencies` holds the import paths that lead somewhere; the others are left out.
+
+    Raises ValueError for an option whose value its descriptor does not know.
+    """
+    proto = descriptor_pb2.FileDescriptorProto(name=_NAME)
+    if file.syntax is not None:
+        proto.syntax = file.syntax
+    if file.package is not None:
+        proto.package = file.package
+    for path in file.imports:
+        if path in dependencies and path not in proto.dependency:
+            proto.dependency.append(path)
+    for path in file.public_imports:
+        if path in dependencies:
+            if path not in proto.dependency:
+                proto.dependency.append(path)
+            proto.public_dependency.append(list(proto.dependency).index(path))
+    for one in file.types:
+        if isinstance(one, Message):
+            add_message(proto.message_type.add(), one, file.syntax == PROTO3, scope)
+        else:
+            add_enum(proto.enum_type.add(), one)
+    for service in file.services:
+        add_service(proto.service.add(), service)
+    add_extends(proto.extension.add, file.extends, scope)
+    set_options(proto, file.options)
+    return base64.b64encode(proto.SerializeToString(deterministic=True)).decode()
+
+
+def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> None:
+    scope = outer.enter(message.name)
+    proto.name = message.name
+    for one in message.types:
+        if isinstance(one, Message):
+            add_message(proto.nested_type.add(), one, proto3, scope)
+        else:
+            add_enum(proto.enum_type.add(), one)
+    for place, oneof in enumerate(message.oneofs):
+        declared = proto.oneof_decl.add(name=oneof.name)
+        declared.options.SetInParent()
+        for field in oneof.fields:
+            made = proto.field.add(oneof_index=place)
+            set_field(made, field, "optional", scope)
+    in_oneofs = {field.name for oneof in message.oneofs for field in oneof.fields}
+    for field in message.fields:
+        if field.name not in in_oneofs:
+            add_field(proto, field, proto3, scope)
+    for values in message.reserved:
+        for value in values:
+            if isinstance(value, str):
+                proto.reserved_name.append(value)
+            else:
+                first, last = ends(value)
+                proto.reserved_range.add(start=first, end=min(last + 1, 2**31 - 1))
+    for numbers in message.extensions:
+        for number in numbers:
+            first, last = ends(number)
+            proto.extension_range.add(start=first, end=min(last + 1, 2**31 - 1))
+    add_extends(proto.extension.add, message.extends, scope)
+    set_options(proto, message.options)
+
+
+def add_field(proto: Any, field: Field, proto3: bool, scope: Scope) -> None:
+    parts = map_parts(field.type)
+    if parts is None:
+        made = proto.field.add()
+        set_field(made, field, field.label, scope)
+        if field.label == "optional" and proto3:
+            made.proto3_optional = True
+            made.oneof_index = len(proto.oneof_decl)
+            proto.oneof_decl.add(name=f"_{field.name}")
+        return
+    entry = proto.nested_type.add(name=map_entry_name(field.name))
+    entry.options.map_entry = True
+    for tag, (name, type_) in enumerate(zip(("key", "value"), parts, strict=True), start=1):
+        set_type(entry.field.add(name=name, number=tag), type_, scope)
+    made = proto.field.add(type_name=entry.name)
+    made.label = _LABELS.Value("LABEL_REPEATED")
+    set_named(made, field)
+
+
+def set_field(proto: Any, field: Field, label: str | None, scope: Scope) -> None:
+    if label is not None:
+        proto.label = _LABELS.Value(f"LABEL_{label.upper()}")
+    set_type(proto, field.type, scope)
+    set_named(proto, field)
+
+
+def set_named(proto: Any, field: Field) -> None:
+    """Everything but the type and label."""
+    proto.name = field.name
+    proto.number = field.tag
+    if field.default is not None:
+        proto.default_value = field.default
+    if field.json_name is not None:
+        proto.json_name = field.json_name
+    set_options(proto, field.options)
+
+
+def set_type(proto: Any, type_: str, scope: Scope) -> None:
+    if type_ in SCALARS:
+        proto.type = _TYPES.Value(f"TYPE_{type_.upper()}")
+        return
+    proto.type_name = type_
+    found = scope.type(type_)
+    if found is not None:
+        proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(found.type, Enum) else "TYPE_MESSAGE")
+
+
+def map_entry_name(field: str) -> str:
+    """`stops` gives `stopsEntry`, `my_stops` gives `MyStopsEntry` (Guava's LOWER_UNDERSCORE to UPPER_CAMEL)."""
+    if "_" in field:
+        field = "".join(part[:1].upper() + part[1:].lower() for part in field.split("_"))
+    return f"{field}Entry"
+
+
+def add_enum(proto: Any, enum: Enum) -> None:
+    proto.name = enum.name
+    for constant in enum.constants:
+        set_options(proto.value.add(name=constant.name, number=constant.tag), constant.options)
+    for values in enum.reserved:
+        for value in values:
+            if isinstance(value, str):
+                proto.reserved_name.append(value)
+            else:
+                first, last = ends(value)
+                proto.reserved_range.add(start=first, end=last)
+    set_options(proto, enum.options)
+
+
+def add_service(proto: Any, service: Service) -> None:
+    proto.name = service.name
+    for rpc in service.rpcs:
+        made = proto.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
+        made.client_streaming = rpc.request_stream
+        made.server_streaming = rpc.response_stream
+        set_options(made, rpc.options)
+    set_options(proto, service.options)
+
+
+def add_extends(add: Callable[..., Any], extends: Iterable[Extend], scope: Scope) -> None:
+    for extend in extends:
+        for field in extend.fields:
+            set_field(add(extendee=extend.name), field, field.label, scope)
+
+
+def ends(value: int | Span) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value.first, value.last)
+
+
+def set_options(proto: Any, options: Iterable[Option]) -> None:
+    """The options of OPTIONS, and Confluent's meta data. Others are left out; of one that is repeated the last counts.
+
+    Raises ValueError for a value that is not known.
+    """
+    by_name: dict[str, list[Option]] = {}
+    for option in options:
+        by_name.setdefault(option.name.removeprefix("."), []).append(option)
+    described = proto.options.DESCRIPTOR
+    for name in OPTIONS[described.name]:
+        if name in by_name:
+            set_option(proto.options, described.fields_by_name[name], by_name[name][-1].value)
+    meta = by_name.get(_META.get(described.name, ""))
+    if meta:
+        proto.options.MergeFromString(delimited(META_TAG, meta_bytes(merged([as_map(one) for one in meta]).value)))
+
+
+def set_option(options: Any, described: Any, value: Value) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{described.name} must be a single value")
+    if described.enum_type is not None:
+        number = described.enum_type.values_by_name.get(value)
+        if number is None:
+            raise ValueError(f"{described.name} = {value} is not known")
+        setattr(options, described.name, number.number)
+    elif described.cpp_type == described.CPPTYPE_BOOL:
+        setattr(options, described.name, value.lower() == "true")
+    else:
+        setattr(options, described.name, value)
+
+
+def meta_bytes(value: Value) -> bytes:
+    """A `confluent.Meta` message: doc, params, tags."""
+    if not isinstance(value, dict):
+        raise ValueError("Confluent's meta data must be a message")
+    parts = [delimited(1, one) for one in texts(value.get("doc"))]
+    for param in listed(value.get("params")):
+        if not isinstance(param, dict):
+            raise ValueError("params must have keys and values")
+        parts.append(
+            delimited(
+                2,
+                b"".join(
+                    delimited(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))
+                ),
+            )
+        )
+    return b"".join([*parts, *(delimited(3, one) for one in texts(value.get("tags")))])
+
+
+def listed(value: Value | None) -> list[Value]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def texts(value: Value | None) -> list[bytes]:
+    found = listed(value)
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError("Confluent's meta data must be texts")
+    return [str(one).encode() for one in found]
+
+
+def delimited(tag: int, data: bytes) -> bytes:
+    """A field of the wire type LEN."""
+    return varint(tag << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

@@ -1,0 +1,265 @@
+"""Reading a `.proto` text word by word, with the places of errors as Confluent names them.
+
+What is accepted follows the parser Confluent uses (Square's Wire, SyntaxReader and OptionReader): integers are decimal
+or `0x` (a leading zero means nothing), words may hold dots and dashes, and nothing but the end of the line may follow a
+`/* comment */` behind a declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn
+
+from service.schema_types.protobuf.model import BOOLEAN, ENUM, LIST, MAP, NUMBER, OPTION, STRING, Option, Value, Word
+
+MAX_DEPTH: Final = 50
+"""Levels of nested messages, or of values inside an option."""
+
+_SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+\n?|/\*(?s:.*?)\*/)*+")
+_WORD = re.compile(r"[A-Za-z0-9_.\-]+")
+_SIMPLE_WORD = re.compile(r"[A-Za-z0-9_\-]+")
+_PLAIN = {quote: re.compile(rf"[^{quote}\\]*+") for quote in "\"'"}
+_ESCAPE = re.compile(r"[xX]([0-9a-fA-F]{1,2})|([0-7]{1,3})")
+_TRAILING = re.compile(r"[ \t]*")
+_REST_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_HEXADECIMAL = re.compile(r"0[xX]([+-]?[0-9a-fA-F]{1,8})")
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_WORD_KINDS: Final = {"true": BOOLEAN, "false": BOOLEAN}
+_INT = 2**31
+
+
+class Reader:
+    """A cursor in a text. Every method raises ValueError with the place and what was expected."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.pos = 0
+
+    def place(self, pos: int | None = None) -> str:
+        at = self.pos if pos is None else pos
+        return f":{self.text.count(chr(10), 0, at) + 1}:{at - self.text.rfind(chr(10), 0, at)}"
+
+    def fail(self, message: str, pos: int | None = None) -> NoReturn:
+        raise ValueError(f"Syntax error in {self.place(pos)}: {message}")
+
+    def skip(self) -> None:
+        """Past white space and comments."""
+        if self.text[self.pos : self.pos + 1] > "/":  # nearly always: neither of them begins so
+            return
+        found = _SPACE.match(self.text, self.pos)
+        self.pos = found.end() if found else self.pos
+        if self.text.startswith("/", self.pos):
+            unterminated = self.text.startswith("/*", self.pos)
+            self.fail("unterminated comment" if unterminated else "unexpected '/'")
+
+    def exhausted(self) -> bool:
+        self.skip()
+        return self.pos >= len(self.text)
+
+    def peek(self) -> str:
+        """The next character that counts, not consumed."""
+        if self.exhausted():
+            self.fail("unexpected end of file")
+        return self.text[self.pos]
+
+    def accept(self, char: str) -> bool:
+        """Consume `char` if it is the next."""
+        if self.peek() != char:
+            return False
+        self.pos += 1
+        return True
+
+    def take(self) -> str:
+        char = self.peek()
+        self.pos += 1
+        return char
+
+    def require(self, char: str) -> None:
+        found = self.take()
+        if found != char:
+            self.fail(f"expected '{char}' but was '{found}'")
+
+    def word(self, *, digit_first: bool = True, dots: bool = True) -> str:
+        self.skip()
+        found = (_WORD if dots else _SIMPLE_WORD).match(self.text, self.pos)
+        if found is None:
+            self.fail("expected a word")
+        if not digit_first and found[0][0].isdigit():
+            self.fail("field and constant names cannot start with a digit")
+        self.pos = found.end()
+        return found[0]
+
+    def name(self, *, digit_first: bool = True, dots: bool = True) -> str:
+        """A word, which may stand in parentheses or square brackets."""
+        closing = {"(": ")", "[": "]"}.get(self.peek())
+        if closing is None:
+            return self.word(digit_first=digit_first, dots=dots)
+        self.pos += 1
+        word = self.word(digit_first=digit_first)
+        if self.take() != closing:
+            self.fail(f"expected '{closing}'")
+        return word
+
+    def integer(self) -> int:
+        word = self.word()
+        hexadecimal = _HEXADECIMAL.fullmatch(word)
+        if hexadecimal:
+            value = int(hexadecimal[1], 16)
+        elif _INTEGER.fullmatch(word):
+            value = int(word)
+        else:
+            value = _INT
+        if not -_INT <= value < _INT:
+            self.fail(f"expected an integer but was {word}")
+        return value
+
+    def data_type(self, word: str | None = None, depth: int = 0) -> str:
+        """A type name, or a map as `map<key, value>`; `word` is its first word if that was read already."""
+        name = self.word() if word is None else word
+        if name != "map":
+            return name
+        if depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} nested maps")
+        self.require("<")
+        key = self.data_type(depth=depth + 1)
+        self.require(",")
+        value = self.data_type(depth=depth + 1)
+        self.require(">")
+        return f"map<{key}, {value}>"
+
+    def quoted(self) -> str:
+        """A quoted string; strings that follow one another are one."""
+        quote = self.take()
+        if quote not in "\"'":
+            self.fail("expected a quoted string")
+        parts = []
+        while True:
+            plain = _PLAIN[quote].match(self.text, self.pos)
+            assert plain is not None
+            parts.append(plain[0])
+            self.pos = plain.end()
+            if self.pos >= len(self.text):
+                self.fail("unterminated string")
+            self.pos += 1
+            if self.text[self.pos - 1] == "\\":
+                parts.append(self.escape())
+                continue
+            following = self.peek()
+            if following not in "\"'":
+                return "".join(parts)
+            quote = self.take()
+
+    def escape(self) -> str:
+        if self.pos >= len(self.text):
+            self.fail("unexpected end of file")
+        number = _ESCAPE.match(self.text, self.pos)
+        if number:
+            self.pos = number.end()
+            return chr(int(number[1], 16) if number[1] else int(number[2], 8))
+        char = self.text[self.pos]
+        if char in "xX":
+            self.fail("expected a digit after \\x or \\X")
+        self.pos += 1
+        return _ESCAPES.get(char, char)
+
+    def end_declaration(self) -> None:
+        """After the `;` of a field, constant or reserved: a comment here belongs to it and ends the line."""
+        spaces = _TRAILING.match(self.text, self.pos)
+        start = spaces.end() if spaces else self.pos
+        if self.text.startswith("/*", start):
+            end = self.text.find("*/", start + 2)
+            if end < 0:
+                self.fail("trailing comment must be closed", len(self.text))
+            rest = _REST_OF_LINE.match(self.text, end + 2)
+            if rest is None:
+                after = _TRAILING.match(self.text, end + 2)
+                self.fail("no syntax may follow trailing comment", after.end() + 1 if after else end + 3)
+            self.pos = rest.end()
+        elif self.text.startswith("/", start) and not self.text.startswith("//", start):
+            self.fail("expected '//' or '/*'", start)
+
+    def options(self) -> list[Option]:
+        """Options in `[` and `]`, if there are any."""
+        found: list[Option] = []
+        if not self.accept("["):
+            return found
+        while True:
+            found.append(self.option("="))
+            if self.accept("]"):
+                return found
+            if not self.accept(","):
+                self.fail("Expected ',' or ']'")
+
+    def option(self, separator: str, depth: int = 0) -> Option:
+        """A name, the separator and a value."""
+        opening = self.peek()
+        name = self.name()
+        if opening == "[":
+            name = f"[{name}]"
+        names = []
+        char = self.take()
+        while char == ".":
+            opened = self.peek() == "("
+            names.append((self.name(dots=False), opened))
+            char = self.take()
+        if len(names) > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} parts in the name of an option")
+        if separator == ":" and char == "{":
+            self.pos -= 1  # in the text format the separator may be missing before a message
+        elif char != separator:
+            self.fail(f"expected '{separator}' in option")
+        kind, value = self.value(depth)
+        for part, opened in reversed(names):
+            kind, value = OPTION, Option(part, kind, value, opened)
+        return Option(name, kind, value, opening == "(")
+
+    def value(self, depth: int) -> tuple[str, Value]:
+        if depth > MAX_DEPTH:
+            self.fail(f"more than {MAX_DEPTH} levels of values in an option")
+        char = self.peek()
+        if char == "{":
+            return MAP, self.map_value(depth + 1)
+        if char == "[":
+            return LIST, self.list_value(depth + 1)
+        if char in "\"'":
+            return STRING, self.quoted()
+        word = self.word()
+        return (NUMBER if char.isdigit() or char == "-" else _WORD_KINDS.get(word, ENUM)), word
+
+    def map_value(self, depth: int) -> dict[str, Value]:
+        """`{name: value, …}`; values of one name are gathered in a list."""
+        self.require("{")
+        result: dict[str, Value] = {}
+        while not self.accept("}"):
+            option = self.option(":", depth)
+            value = inner(option.kind, option.value)
+            previous = result.get(option.name)
+            if isinstance(value, Option):
+                nested = result.setdefault(option.name, {})
+                if not isinstance(nested, dict):
+                    self.fail(f"{option.name} has a value and parts of its own")
+                nested[value.name] = value.value
+            elif previous is None:
+                result[option.name] = value
+            else:
+                if not isinstance(previous, list):
+                    previous = result[option.name] = [previous]
+                previous.extend(value if isinstance(value, list) else [value])
+            if not self.accept(","):
+                self.accept(";")
+        return result
+
+    def list_value(self, depth: int) -> list[Value]:
+        self.require("[")
+        result: list[Value] = []
+        while not self.accept("]"):
+            result.append(inner(*self.value(depth)))
+            if not self.accept(",") and self.peek() != "]":
+                self.fail("expected ',' or ']'")
+        return result
+
+
+def inner(kind: str, value: Value) -> Value:
+    """A value as it is kept inside a map or list, where its kind would be lost."""
+    return Word(kind, value) if kind in (NUMBER, BOOLEAN, ENUM) and isinstance(value, str) else value

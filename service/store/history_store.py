@@ -1,0 +1,212 @@
+"""Writing table histories: what was read, and how far it was read, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from schemas.model.errors import DdlError, SetupError
+from service.history import table_codec
+from service.history.apply_event import Step
+from service.history.model import FIRST, Batch, DdlRecord, Place, Rebuilt, Taken
+from service.history.timeline import again, seal
+from service.registry.deadline import patiently
+from service.store import tables as sql
+from service.store.history_writer import Heads, HistoryBook
+from service.store.sql_store import SqlStore
+
+_MOST_HEADS = 200_000
+
+
+class Writing:
+    def __init__(self, store: SqlStore, tables: table_codec.Tables) -> None:
+        self._store = store
+        self._tables = tables
+        self._heads: dict[str, Heads] = {}
+        self._lock = RLock()
+
+    @contextmanager
+    def _writing(self, changefeed: str, zone: str | None = None) -> Iterator[tuple[HistoryBook, Connection, Any]]:
+        """A changefeed's book, and its row; made if it is not there. What is remembered of it is worth keeping only if
+        the transaction is committed."""
+        with self._lock:
+            heads = self._heads.setdefault(changefeed, Heads())
+            done = False
+            try:
+                with self._store.write() as tx:
+                    connection = tx.connection
+                    feed = _feed(connection, changefeed, zone)
+                    if heads.revision != feed.revision or len(heads.names) + len(heads.forms) > _MOST_HEADS:
+                        heads.clear()
+                    heads.seq = connection.execute(select(func.max(sql.events.c.seq))).scalar() or 0
+                    book = HistoryBook(connection, feed.id, changefeed, self._tables, heads)
+                    heads.complete = heads.complete or book.newest() == FIRST
+                    yield book, connection, feed
+                    book.flush()
+                    c = sql.changefeeds.c
+                    raised = update(sql.changefeeds).where(c.id == feed.id).values(revision=feed.revision + 1)
+                    connection.execute(raised)
+                heads.revision = feed.revision + 1
+                done = True
+            finally:
+                if not done:
+                    heads.clear()
+                    heads.revision = -1
+
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
+        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
+        return patiently(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
+
+    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> Taken:
+        with self._writing(changefeed, zone) as (book, connection, feed):
+            taken = Taken(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
+            places = _Places(connection, feed.id)
+            places.check(changefeed, batch)
+            waiting = list(book.pending())  # before the new ones are among them
+            arrived = _arrivals(book, batch.records, taken)
+            places.put(batch)
+            taken.sealed_ts = max(feed.sealed_ts, places.resolved())
+            if taken.sealed_ts > feed.sealed_ts:
+                _resolve(connection, feed.id, taken.sealed_ts)
+            _seal(book, [*waiting, *arrived], taken)
+            if strict and taken.failed:
+                raise DdlError("DDL_NOT_APPLICABLE", details=taken.failed[0].error or "")
+            for one in batch.drift:
+                book.drift(one)
+            book.flush()
+            book.seen(batch.seen)
+            return taken
+
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
+        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
+        return patiently(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
+
+    def _rebuild(self, changefeed: str, everything: bool) -> Rebuilt:
+        with self._writing(changefeed) as (book, connection, feed):
+            c = sql.events.c
+            query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)
+            if everything:
+                for table in (sql.names, sql.databases, sql.involved):
+                    connection.execute(delete(table).where(table.c.changefeed == feed.id))
+                self._heads[changefeed].clear()
+                records = book.queries.records(query.where(c.state != "pending"))
+            else:
+                records = book.queries.records(query.where(c.state == "failed"))
+            count = healed = failed = 0
+            for record in records:
+                outcome = Step(book, record).run()
+                book.write(record, outcome, again=not everything)
+                count += 1
+                healed += record.state == "failed" and outcome.error is None
+                failed += outcome.error is not None
+                if not everything:
+                    dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
+                    count += again(book, record, dirty)
+            return Rebuilt(count, healed, failed)
+
+
+def _feed(connection: Connection, name: str, zone: str | None) -> Any:
+    c = sql.changefeeds.c
+    query = select(sql.changefeeds).where(c.name == name)
+    found = connection.execute(query).first()
+    if found is None:
+        connection.execute(insert(sql.changefeeds).values(name=name, sealed_ts=0, revision=0, zone=zone or ""))
+    elif zone is not None and found.zone != zone:
+        connection.execute(update(sql.changefeeds).where(c.id == found.id).values(zone=zone))
+    else:
+        return found
+    return connection.execute(query).one()
+
+
+def _arrivals(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> list[DdlRecord]:
+    """The events that are new, numbered; the copies of known ones are counted."""
+    known = book.known(record.key for record in records)
+    new: dict[bytes, DdlRecord] = {}
+    copies: Counter[int] = Counter()
+    for record in records:
+        if record.key in known:
+            copies[known[record.key]] += record.copies
+        elif record.key in new:
+            before = new[record.key]
+            new[record.key] = replace(before, copies=before.copies + record.copies)
+        else:
+            new[record.key] = record
+    taken.new, taken.copies = len(new), len(records) - len(new)
+    book.copied(dict(copies))
+    ordinals = book.ordinals(record.commit_ts for record in new.values())
+    arrived = []
+    for record in new.values():
+        ordinals[record.commit_ts] = ordinals.get(record.commit_ts, -1) + 1
+        arrived.append(book.arrive(replace(record, ordinal=ordinals[record.commit_ts], state="pending")))
+    return arrived
+
+
+def _seal(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> None:
+    """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
+    waiting = []
+    for record in sorted(records, key=lambda r: r.position):
+        sealed = record.unsealed_source or not record.format
+        if not sealed and record.commit_ts > taken.sealed_ts:
+            waiting.append(record)
+            continue
+        taken.late += record.position < book.newest()
+        outcome = seal(book, record)
+        taken.sealed += 1
+        taken.drift += len(outcome.drift)
+        if outcome.error is not None:
+            taken.failed.append(replace(record, error=outcome.error, state="failed"))
+    book.set_pending(waiting)
+    taken.pending = len(waiting)
+
+
+def _resolve(connection: Connection, changefeed: int, sealed_ts: int) -> None:
+    c, e = sql.changefeeds.c, sql.events.c
+    connection.execute(update(sql.changefeeds).where(c.id == changefeed).values(sealed_ts=sealed_ts))
+    # A source that sends watermarks after all has resolved what was sealed before the first of them came.
+    done = and_(e.changefeed == changefeed, e.unsealed, e.commit_ts <= sealed_ts, e.topic.is_not(None))
+    connection.execute(update(sql.events).where(done).values(unsealed=False))
+
+
+class _Places:
+    """How far each partition was read, and its watermark."""
+
+    def __init__(self, connection: Connection, changefeed: int) -> None:
+        self._sql, self._changefeed = connection, changefeed
+        c = sql.partitions.c
+        rows = connection.execute(select(sql.partitions).where(c.changefeed == changefeed))
+        self._known: dict[Place, tuple[int | None, int | None]] = {
+            (row.topic, row.part): (row.next_offset, row.watermark) for row in rows
+        }
+
+    def check(self, changefeed: str, batch: Batch) -> None:
+        for place, expected in batch.expected.items():
+            there = self._known.get(place, (None, None))[0]
+            if there is not None and there != expected:
+                topic, partition = place
+                details = f"partition {partition} of {topic} was read to offset {there}, not {expected}"
+                raise SetupError("TRACKED_TWICE", changefeed=changefeed, details=details)
+
+    def put(self, batch: Batch) -> None:
+        for place in {*batch.offsets, *batch.watermarks, *batch.partitions}:
+            offset, watermark = self._known.get(place, (None, None))
+            # A changefeed that starts again repeats itself: what was resolved once stays resolved.
+            highest = max((w for w in (watermark, batch.watermarks.get(place)) if w is not None), default=None)
+            now = (batch.offsets.get(place, offset), highest)
+            if place not in self._known:
+                row = {"topic": place[0], "part": place[1], "next_offset": now[0], "watermark": now[1]}
+                self._sql.execute(insert(sql.partitions), row | {"changefeed": self._changefeed})
+            elif now != (offset, watermark):
+                c = sql.partitions.c
+                here = and_(c.changefeed == self._changefeed, c.topic == place[0], c.part == place[1])
+                self._sql.execute(update(sql.partitions).where(here).values(next_offset=now[0], watermark=now[1]))
+            self._known[place] = now
+
+    def resolved(self) -> int:
+        """The lowest watermark, 0 while a partition has none."""
+        return min((watermark or 0 for _, watermark in self._known.values()), default=0)

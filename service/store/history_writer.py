@@ -1,0 +1,301 @@
+"""One changefeed's history while it is written, in one transaction.
+
+The newest row of each name is kept between transactions (`Heads`), so that following a changefeed reads little; what
+is new is collected and written at the end, or before something that only the database knows is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+
+from schemas.model.table import Table, TableId
+from service.history import table_codec
+from service.history.model import END, DatabaseRow, DdlRecord, Drift, Key, NameRow, Outcome, Position
+from service.history.times import clean
+from service.store import tables as sql
+from service.store.history_queries import Queries, database_values, name_values, record_values
+
+_CHUNK = 400
+
+
+@dataclass(slots=True)
+class Heads:
+    """What a process remembers of a history between its transactions; worth nothing once `revision` has gone on."""
+
+    revision: int = -1
+    names: dict[Key, NameRow | None] = field(default_factory=dict)
+    databases: dict[str, DatabaseRow | None] = field(default_factory=dict)
+    named: dict[str, NameRow] = field(default_factory=dict)
+    newest: Position | None = None
+    pending: list[DdlRecord] | None = None
+    forms: set[bytes] = field(default_factory=set)
+    seq: int = 0
+    complete: bool = False
+    """Every name there is is in `names`: the history was empty when they began to be kept."""
+
+    def clear(self) -> None:
+        self.names.clear()
+        self.databases.clear()
+        self.named.clear()
+        self.forms.clear()
+        self.newest = self.pending = None
+        self.complete = False
+
+
+class HistoryBook:
+    """Keeps the promises of `service.history.model.Book`. `flush` writes what is left."""
+
+    def __init__(
+        self, connection: Connection, changefeed: int, name: str, tables: table_codec.Tables, heads: Heads
+    ) -> None:
+        self._sql, self._changefeed, self._tables, self._heads = connection, changefeed, tables, heads
+        self.queries = Queries(connection, changefeed, name, tables)
+        self._arrived: dict[int, DdlRecord] = {}
+        self._settled: dict[int, DdlRecord] = {}
+        self._rows: dict[Any, list[dict[str, Any]]] = {}
+        self._unwritten: set[Key | str] = set()
+        self._drift: dict[bytes, tuple[Drift, bool]] = {}
+        self._forms: dict[bytes, bytes] = {}
+
+    # ---- Rows
+    def name(self, key: Key, before: Position) -> NameRow | None:
+        heads = self._heads.names
+        if key not in heads:
+            if self._heads.complete:
+                return None
+            if key in self._unwritten:
+                self.flush()
+            heads[key] = self.queries.name(key, END)
+        head = heads[key]
+        if head is None or head.position < before:
+            return head
+        self.flush()
+        return self.queries.name(key, before)
+
+    def database(self, db: str, before: Position) -> DatabaseRow | None:
+        heads = self._heads.databases
+        if db not in heads:
+            if db in self._unwritten:
+                self.flush()
+            heads[db] = self.queries.database(db, END)
+        head = heads[db]
+        if head is None or head.position < before:
+            return head
+        self.flush()
+        return self.queries.database(db, before)
+
+    def names(self, db: str, before: Position) -> list[NameRow]:
+        self.flush()
+        return self.queries.names(db, before)
+
+    def any_name(self, db: str, before: Position) -> NameRow | None:
+        known = self._heads.named.get(db)
+        if known is not None and known.position < before:
+            return known
+        self.flush()
+        found = self.queries.any_name(db, before)
+        if found is not None:
+            self._heads.named[db] = found
+        return found
+
+    def following(self, key: Key, after: Position) -> NameRow | None:
+        self.flush()
+        return self.queries.following(key, after)
+
+    def table(self, form: bytes, id_: TableId) -> Table:
+        return self._tables.get(form, id_) or self._loaded(form, id_)
+
+    def _loaded(self, form: bytes, id_: TableId) -> Table:
+        self.flush()
+        return self.queries.table(form, id_)
+
+    def keep(self, table: Table) -> bytes:
+        body = table_codec.encode(table)
+        form = table_codec.digest(body)
+        if form not in self._heads.forms:
+            self._forms[form] = body
+            self._heads.forms.add(form)
+        self._tables.put(form, table)
+        return form
+
+    # ---- Book
+    def newest(self) -> Position:
+        if self._heads.newest is None:
+            self.flush()
+            self._heads.newest = self.queries.newest()
+        return self._heads.newest
+
+    def next_event(self, after: Position, keys: Collection[Key]) -> DdlRecord | None:
+        self.flush()
+        return self.queries.next_event(after, keys)
+
+    def rows_at(self, position: Position) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
+        self.flush()
+        return self.queries.rows_at(position)
+
+    def write(self, record: DdlRecord, outcome: Outcome, *, again: bool) -> None:
+        if again:
+            self._remove(record.position)
+        else:
+            self._heads.newest = max(self.newest(), record.position)
+        for key, row in outcome.names.items():
+            self._put(sql.names, name_values(self._changefeed, row))
+            self._remember(self._heads.names, key, row)
+            self._heads.named.setdefault(key[0], row)
+        for db, database in outcome.databases.items():
+            self._put(sql.databases, database_values(self._changefeed, database))
+            self._remember(self._heads.databases, db, database)
+        for db, table in sorted(outcome.involved):
+            place = {"commit_ts": record.commit_ts, "ordinal": record.ordinal}
+            self._put(sql.involved, {"changefeed": self._changefeed, "db_key": db, "table_key": table, **place})
+        state: Any = "sealed" if outcome.error is None else "failed"
+        done = replace(record, state=state, error=outcome.error)
+        if record.seq in self._arrived:
+            self._arrived[record.seq] = done
+        else:
+            self._settled[record.seq] = done
+        for one in outcome.drift:
+            self.drift(one, counted=False)
+
+    def _remember(self, heads: dict[Any, Any], key: Any, row: NameRow | DatabaseRow) -> None:
+        self._unwritten.add(key)
+        if (key in heads or self._heads.complete) and (heads.get(key) is None or heads[key].position <= row.position):
+            heads[key] = row
+
+    def _remove(self, position: Position) -> None:
+        """The rows that an event made, to make way for others."""
+        self.flush()
+        self._heads.complete = False
+        names, databases = self.queries.rows_at(position)
+        for key in names:
+            self._heads.names.pop(key, None)
+        for db in databases:
+            self._heads.databases.pop(db, None)
+        self._heads.named.clear()
+        for table in (sql.names, sql.databases, sql.involved):
+            here = and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
+            self._sql.execute(delete(table).where(table.c.changefeed == self._changefeed, here))
+
+    # ---- events
+    def pending(self) -> list[DdlRecord]:
+        if self._heads.pending is None:
+            self.flush()
+            self._heads.pending = self.queries.pending()
+        return self._heads.pending
+
+    def set_pending(self, records: list[DdlRecord]) -> None:
+        self._heads.pending = records
+
+    def arrive(self, record: DdlRecord) -> DdlRecord:
+        """A new event: it gets its number. Written with the state that it has in the end."""
+        self._heads.seq += 1
+        numbered = replace(record, seq=self._heads.seq)
+        self._arrived[numbered.seq] = numbered
+        return numbered
+
+    def known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """Which events are there already, by their seq."""
+        self.flush()
+        c, found, wanted = sql.events.c, dict[bytes, int](), list(dict.fromkeys(keys))
+        for start in range(0, len(wanted), _CHUNK):
+            query = select(c.key, c.seq).where(c.changefeed == self._changefeed)
+            chunk = wanted[start : start + _CHUNK]
+            found.update({bytes(r.key): r.seq for r in self._sql.execute(query.where(c.key.in_(chunk)))})
+        return found
+
+    def ordinals(self, times: Iterable[int]) -> dict[int, int]:
+        """commit_ts → the highest ordinal there, where there is one."""
+        self.flush()
+        c, found, wanted = sql.events.c, dict[int, int](), list(dict.fromkeys(times))
+        for start in range(0, len(wanted), _CHUNK):
+            query = select(c.commit_ts, func.max(c.ordinal)).where(c.changefeed == self._changefeed)
+            chunk = wanted[start : start + _CHUNK]
+            rows = self._sql.execute(query.where(c.commit_ts.in_(chunk)).group_by(c.commit_ts))
+            found.update({row[0]: row[1] for row in rows})
+        return found
+
+    def copied(self, counts: dict[int, int]) -> None:
+        """More copies of events that are there."""
+        if counts:
+            self.flush()
+            c = sql.events.c
+            add = update(sql.events).where(c.seq == bindparam("of")).values(copies=c.copies + bindparam("more"))
+            self._sql.execute(add, [{"of": seq, "more": more} for seq, more in counts.items()])
+
+    # ---- drift
+    def drift(self, drift: Drift, *, counted: bool = True) -> None:
+        """counted: seen once more; else it is the same thing, found again."""
+        parts = (drift.kind, drift.db, drift.table, drift.version_ts, drift.detail)
+        key = hashlib.sha1(repr(parts).encode("utf-8", "replace"), usedforsecurity=False).digest()
+        if key in self._drift:
+            before = self._drift[key][0]
+            drift = replace(before, count=before.count + (drift.count if counted else 0))
+        self._drift[key] = (drift, counted)
+
+    def seen(self, rows: dict[tuple[Key, int], int]) -> None:
+        """Rows that fit their versions: (name, version's commit_ts) → how many."""
+        c = sql.seen.c
+        for (key, version_ts), count in rows.items():
+            place = {
+                "changefeed": self._changefeed, "db_key": key[0], "table_key": key[1], "version_ts": version_ts,
+            }  # fmt: skip
+            here = and_(*(c[name] == value for name, value in place.items()))
+            done = self._sql.execute(update(sql.seen).where(here).values(rows=c.rows + count))
+            if not done.rowcount:
+                self._sql.execute(insert(sql.seen), place | {"rows": count})
+
+    # ---- writing
+    def _put(self, table: Any, values: dict[str, Any]) -> None:
+        self._rows.setdefault(table, []).append(values)
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        arrived, self._arrived = self._arrived, {}
+        settled, self._settled = self._settled, {}
+        rows, self._rows = self._rows, {}
+        self._unwritten.clear()
+        for record in arrived.values():
+            carried = None if record.carried is None else self.keep(record.carried)
+            rows.setdefault(sql.events, []).append(record_values(self._changefeed, record, carried))
+        self._write_forms()
+        for table, values in rows.items():
+            self._sql.execute(insert(table), values)
+        if settled:
+            set_ = update(sql.events).where(sql.events.c.seq == bindparam("of"))
+            what = set_.values(state=bindparam("now"), error=bindparam("why"))
+            self._sql.execute(what, [{"of": s, "now": r.state, "why": r.error} for s, r in settled.items()])
+        drift, self._drift = self._drift, {}
+        for key, (one, counted) in drift.items():
+            self._put_drift(key, one, counted)
+
+    def _write_forms(self) -> None:
+        new, self._forms = self._forms, {}
+        c, wanted = sql.forms.c, list(new)
+        for start in range(0, len(wanted), _CHUNK):
+            query = select(c.form).where(c.form.in_(wanted[start : start + _CHUNK]))
+            for (known,) in self._sql.execute(query):
+                del new[bytes(known)]
+        if new:
+            self._sql.execute(insert(sql.forms), [{"form": form, "body": body} for form, body in new.items()])
+
+    def _put_drift(self, key: bytes, one: Drift, counted: bool) -> None:
+        c = sql.drift.c
+        here = and_(c.changefeed == self._changefeed, c.key == key)
+        found = self._sql.execute(select(c.seq).where(here)).first()
+        now = time.time_ns() // 1_000_000
+        if found is None:
+            values = {
+                "changefeed": self._changefeed, "key": key, "kind": one.kind, "db": clean(one.db),
+                "tbl": clean(one.table), "commit_ts": one.commit_ts, "version_ts": one.version_ts,
+                "detail": clean(one.detail), "count": one.count, "seen_ms": now,
+            }  # fmt: skip
+            self._sql.execute(insert(sql.drift), values)
+        elif counted:
+            more = c["count"] + one.count
+            self._sql.execute(update(sql.drift).where(here).values({"count": more, "seen_ms": now}))

@@ -1,0 +1,192 @@
+"""One store for every SQL database: transactions, layout, and what the database's errors mean."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, exc
+
+from schemas.model.errors import BridgeError, RegistryError, SetupError
+from service.registry.deadline import Outage, patiently
+from service.registry.read_set import Listener
+from service.store.dialects import Dialect, driver, drop
+from service.store.migrations import check_layout, lay_out
+from service.store.transaction import Transaction
+from service.store.write_queue import Commits
+
+_AT_HAND = 8
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class SqlStore:
+    """Keeps the promises of `service.registry.ports.Store`."""
+
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError."""
+        self.url = dialect.url
+        self.wait_seconds = wait_seconds
+        self._dialect = dialect
+        self._commits = Commits(dialect, wait_seconds)
+        self._at_hand: deque[Connection] = deque()
+        self._closed = False
+        try:
+            patiently(self._lay_out, wait_seconds, self._waiting)
+        except RegistryError as error:
+            dialect.engine.dispose()
+            why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail
+            raise SetupError("USAGE", details=f"store {self.url!r} can't be used: {why}") from None
+        except SetupError:
+            dialect.engine.dispose()
+            raise
+
+    def _lay_out(self) -> None:
+        with self.alone("Setup") as connection:
+            changed = lay_out(connection, self.url)
+            self._dialect.noted(connection, changed)
+
+    def _waiting(self, outage: Outage) -> None:
+        why = self._dialect.reason(_cause(outage))
+        _LOG.warning("waiting up to %g s for the store %s: %s", self.wait_seconds, self.url, why)
+
+    @contextmanager
+    def alone(self, operation: str) -> Iterator[Connection]:
+        """A transaction with nobody else writing, past the writers' turns: for what changes everything.
+
+        Raises what the block raises, Outage, STORE_FAILED.
+        """
+        with self._translated(operation), self._dialect.connect() as connection:
+            self._dialect.begin_setup(connection, self.wait_seconds)
+            try:
+                yield connection
+            except BaseException:
+                driver(connection).rollback()
+                raise
+            driver(connection).commit()
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        with self._translated("Read"):
+            connection = self._begun()
+            try:
+                yield Transaction(connection)
+            finally:
+                self._give_back(connection)
+
+    def _begun(self) -> Connection:
+        """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
+
+        One that was at hand may have been lost since, and so may all the others; a new one tells.
+        """
+        while True:
+            try:
+                connection, fresh = self._at_hand.pop(), False
+            except IndexError:
+                connection, fresh = self._dialect.connect(), True
+            try:
+                self._dialect.begin_read(connection)
+                return connection
+            except BaseException:
+                drop(connection)
+                if fresh:
+                    raise
+
+    def _give_back(self, connection: Connection) -> None:
+        try:
+            driver(connection).rollback()
+            connection.rollback()
+        except Exception:  # it was only read from
+            drop(connection)
+            return
+        except BaseException:
+            drop(connection)
+            raise
+        if len(self._at_hand) < _AT_HAND and not self._closed:
+            self._at_hand.append(connection)
+        else:
+            connection.close()
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        with self._translated("Write"), self._commits.writing() as transaction:
+            yield transaction
+
+    def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        with self._translated("Write"):
+            return self._commits.each(works, min(wait_seconds, self.wait_seconds))
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` of every change from now on."""
+        self._commits.listeners.append(listener)
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        """Tell the listeners if another process has written. Quick, and never waits."""
+        return self._commits.refresh(max_age)
+
+    def check(self) -> None:
+        """Raise RegistryError if the store can't be read now, or is no longer of the layout that is known here."""
+        with self._translated("Health check"):
+            connection = self._begun()
+            try:
+                check_layout(connection)
+            finally:
+                self._give_back(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        self._commits.close()
+        while self._at_hand:
+            self._at_hand.pop().close()
+        self._dialect.engine.dispose()
+
+    def _translated(self, operation: str) -> AbstractContextManager[None]:
+        return translated(self._dialect, operation)
+
+
+@contextmanager
+def reading(dialect: Dialect) -> Iterator[Connection]:
+    """One state of a database, without a store: nothing is laid out. Raises Outage, STORE_FAILED."""
+    with translated(dialect, "Read"), dialect.connect() as connection:
+        dialect.begin_read(connection)
+        try:
+            yield connection
+        finally:
+            driver(connection).rollback()
+
+
+@contextmanager
+def translated(dialect: Dialect, operation: str) -> Iterator[None]:
+    """What a driver and SQLAlchemy raise, as errors of ours: Outage, STORE_TIMEOUT, STORE_FAILED, UNPROCESSABLE."""
+    try:
+        yield
+    except BridgeError:
+        raise
+    except exc.TimeoutError:
+        raise RegistryError("STORE_TIMEOUT", operation=operation) from None
+    except (exc.SQLAlchemyError, dialect.engine.dialect.loaded_dbapi.Error) as error:
+        own = _cause(error)
+        if dialect.transient(own):
+            raise Outage(operation) from error
+        refusal = dialect.refusal(own)
+        if refusal is not None:
+            raise RegistryError("UNPROCESSABLE", details=refusal) from error
+        raise RegistryError("STORE_FAILED", details=dialect.reason(own)) from error
+
+
+def _cause(error: BaseException) -> Exception:
+    """The driver's own error behind one of ours or SQLAlchemy's."""
+    found: Any = error
+    while True:
+        behind: Any = found.orig if isinstance(found, exc.DBAPIError) else None
+        if isinstance(found, RegistryError):
+            behind = found.__cause__
+        if behind is None:
+            assert isinstance(found, Exception)
+            return found
+        found = behind

@@ -1,0 +1,123 @@
+"""The queries of a registry that are made once and run often, and those that others are built on.
+
+They are turned into text once and then given to the database's driver as they are: building and compiling a statement,
+and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Executable,
+    Select,
+    and_,
+    bindparam,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from service.registry.metadata import VERSION
+from service.store.tables import configs, counters, modes, schemas, versions
+
+
+class Ready:
+    """`Ready(select(…).where(column == bindparam("name")))(connection, name=value)` gives a cursor of the driver.
+
+    `columns`: those that an INSERT or UPDATE sets. Values go to the driver unconverted, so plain types only.
+    """
+
+    def __init__(self, statement: Executable, *columns: str) -> None:
+        self._statement = statement
+        self._columns = list(columns) or None
+        self._reads = isinstance(statement, Select)
+        self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
+
+    def __call__(self, connection: Connection, **values: Any) -> Any:
+        text, names, fixed = self._texts.get(connection.dialect.name) or self._compiled(connection)
+        cursor: Any = connection.connection.cursor()
+        given = [values[name] if name in values else fixed[name] for name in names]
+        try:
+            cursor.execute(text, given)
+        except connection.dialect.loaded_dbapi.DataError:
+            findable = [_findable(value) for value in given]
+            if findable == given or not self._reads:
+                raise
+            cursor.execute(text, findable)
+        return cursor
+
+    def _compiled(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
+        compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
+        found = (str(compiled), list(compiled.positiontup), dict(compiled.params))
+        self._texts[connection.dialect.name] = found
+        return found
+
+
+def _findable(value: Any) -> Any:
+    """A text that is looked for, without the NULs that PostgreSQL refuses. No name holds U+0001, so it isn't found."""
+    return value.replace("\0", "\1") if isinstance(value, str) else value
+
+
+FULL = select(
+    versions.c.subject,
+    versions.c.version,
+    versions.c.id,
+    versions.c.ts,
+    versions.c.deleted,
+    schemas.c.identity,
+    schemas.c.kind,
+    schemas.c.text,
+    schemas.c.refs,
+    schemas.c.metadata,
+).join_from(versions, schemas, and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id))
+ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
+
+
+def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
+    """Whether a column is one of `number` values, named as by `numbered`."""
+    return column.in_([bindparam(f"one{place}") for place in range(number)])
+
+
+def numbered(values: Sequence[str]) -> dict[str, str]:
+    """The parameters of CONFIGS and MODES."""
+    return {f"one{place}": value for place, value in enumerate(values)}
+
+
+_FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
+_LIVE = ~versions.c.deleted
+_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
+_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
+_LOOKALIKES = _FULL_OF.where(or_(schemas.c.refs != "[]", _NUMBERED)).order_by(versions.c.version.desc())
+_HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
+
+
+VERSION_OF = Ready(_FULL_OF.where(versions.c.version == bindparam("version")))
+# by whether soft-deleted versions count
+LATEST = {True: Ready(_HIGHEST.limit(1)), False: Ready(_HIGHEST.where(_LIVE).limit(1))}
+BY_CONTENT = {True: Ready(_HIGHEST.where(_SAME).limit(1)), False: Ready(_HIGHEST.where(_SAME, _LIVE).limit(1))}
+LOOKALIKES = {True: Ready(_LOOKALIKES), False: Ready(_LOOKALIKES.where(_LIVE))}
+VERSIONS = Ready(ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
+HOLDERS = Ready(
+    FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
+)
+# one query for each number of scopes
+CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)]
+MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
+# Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
+ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+IDS_OF = Ready(
+    select(schemas.c.context, schemas.c.id)
+    .where(schemas.c.identity == bindparam("identity"))
+    .order_by(schemas.c.context, schemas.c.id)
+)
+MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
+FIRST_ID = Ready(insert(counters), "context", "last")
+NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
+PUT_SCHEMA = Ready(insert(schemas), *schemas.c.keys())
+PUT_VERSION = Ready(insert(versions), "context", "subject", "version", "id", "ts", "deleted")

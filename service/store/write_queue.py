@@ -1,0 +1,191 @@
+"""The one connection that writes: writers take turns in it, and those who wait share a commit.
+
+A writer's work is a savepoint of the open transaction. Whoever finishes while another one waits leaves the commit to
+that one and waits for it; so under load one commit, which is what costs, makes several writes durable. Nobody is told
+that a write is done before its commit is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from schemas.model.errors import RegistryError
+from service.registry.deadline import left
+from service.registry.read_set import ANYTHING, Listener, Part
+from service.store.dialects import Dialect, WriteSession
+from service.store.migrations import check_layout
+from service.store.transaction import Transaction
+
+_MOST: Final = 64
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Shared:
+    """A transaction that several writers share."""
+
+    members: int = 0
+    changes: set[Part] = field(default_factory=set)
+    done: bool = False
+    error: BaseException | None = None
+
+
+class Commits:
+    """`writing` is a turn; `refresh` looks whether another process has written."""
+
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+        self.listeners: list[Listener] = []
+        self._wait_seconds = wait_seconds
+        self._session = dialect.write_session(self._forget)
+        self._turns = threading.Condition()
+        self._busy = False
+        self._waiting = 0
+        self._shared: Shared | None = None
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
+        with self._turn(self._wait_seconds) as shared, self._part_of(shared) as transaction:
+            yield transaction
+
+    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+        """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
+        outcomes: list[T | Exception] = []
+        with self._turn(wait_seconds) as shared:
+            for work in works:
+                try:
+                    with self._part_of(shared) as transaction:
+                        outcomes.append(work(transaction))
+                except Exception as error:
+                    if not self._session.alive():
+                        raise
+                    outcomes.append(error)
+        return outcomes
+
+    @contextmanager
+    def _part_of(self, shared: Shared) -> Iterator[Transaction]:
+        """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
+        changes: set[Part] = set()
+        with savepoint(self._session):
+            yield Transaction(self._session.connection, changes)
+        shared.changes |= changes | ({ANYTHING} if changes else set())
+
+    @contextmanager
+    def _turn(self, wait_seconds: float) -> Iterator[Shared]:
+        """A turn to write; what was done in it is durable afterwards."""
+        shared = self._take_turn(left(wait_seconds))
+        try:
+            if shared.error is not None:
+                raise shared.error
+            yield shared
+        except BaseException as error:
+            if not self._session.alive():
+                shared.error = error  # the database gave up the whole transaction, and so the others' part too
+            raise
+        finally:
+            self._finish(shared)
+        if shared.error is not None:
+            raise shared.error
+
+    def _take_turn(self, wait_seconds: float) -> Shared:
+        deadline = time.monotonic() + wait_seconds
+        with self._turns:
+            self._waiting += 1
+            got = self._turns.wait_for(lambda: not self._busy, wait_seconds)
+            self._waiting -= 1
+            self._busy = True if got else self._busy
+            shared = self._shared
+            if not got:
+                self._turns.notify_all()  # somebody may have left the commit to us
+        if not got:
+            raise RegistryError("STORE_TIMEOUT", operation="Write")
+        if shared is None:
+            try:
+                self._begin(max(deadline - time.monotonic(), 0))
+            except BaseException:
+                self._pass_on()
+                raise
+            shared = self._shared = Shared()
+        shared.members += 1
+        return shared
+
+    def _finish(self, shared: Shared) -> None:
+        """Commit, or leave it to the next one in the row; either way it is done when this returns."""
+        with self._turns:
+            if self._waiting and shared.members < _MOST:
+                self._busy = False
+                self._turns.notify_all()
+                # The one who waited may give up instead of taking the turn; then the commit falls to one of us.
+                self._turns.wait_for(lambda: shared.done or (not self._busy and not self._waiting))
+                if shared.done:
+                    return
+                self._busy = True
+        try:
+            self._commit(shared)
+        except BaseException as error:
+            shared.error = error
+        self._pass_on(shared)
+
+    def _pass_on(self, shared: Shared | None = None) -> None:
+        with self._turns:
+            if shared is not None:
+                shared.done, self._shared = True, None
+            self._busy = False
+            self._turns.notify_all()
+
+    # ---- the database
+
+    def _begin(self, wait_seconds: float) -> None:
+        if self._session.begin(wait_seconds):
+            self._forget()
+            try:
+                check_layout(self._session.connection)
+            except BaseException:
+                self._session.rollback()
+                raise
+
+    def _commit(self, shared: Shared) -> None:
+        self._tell(lambda one: one.changing(shared.changes))
+        try:
+            if shared.error is not None:
+                self._session.rollback()
+                raise shared.error
+            self._session.commit()
+        finally:
+            self._tell(lambda one: one.changed(shared.changes))
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        """Tell the listeners to forget everything if another process has written since the last look.
+
+        Out: as `dialects.WriteSession.look`.
+        """
+        return self._session.look(max_age)
+
+    def _forget(self) -> None:
+        self._tell(lambda one: one.forget())
+
+    def _tell(self, what: Callable[[Listener], None]) -> None:
+        for one in self.listeners:
+            what(one)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+@contextmanager
+def savepoint(session: WriteSession) -> Iterator[None]:
+    session.savepoint()
+    try:
+        yield
+    except BaseException:
+        if session.alive():
+            session.undo()
+        raise
+    session.release()

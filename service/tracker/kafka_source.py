@@ -1,0 +1,174 @@
+"""Topics as a source, by confluent-kafka (librdkafka), all calls from the tracker's own thread.
+
+Partitions are assigned by hand and offsets kept in the store: Kafka's groups could not promise that an event and the
+offset behind it are kept together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from schemas.model.errors import SetupError
+from service.history.model import Place
+from service.kafka_client import message_of
+from service.tracker.sources import MOST_BYTES, Read
+
+_TIMEOUT: Final = 10.0
+
+
+_LOOK_EVERY: Final = 30.0
+_LOT: Final = 50
+_SECRETS: Final = ("password", "secret", "token")
+
+
+class KafkaSource:
+    """Several topics, from where they were read to, or from their earliest messages."""
+
+    def __init__(self, topics: list[str], settings: Mapping[str, str]) -> None:
+        try:
+            from confluent_kafka import Consumer, KafkaException
+        except ImportError as error:
+            raise SetupError("USAGE", details="Kafka needs the package confluent-kafka") from error
+        self._topics, self._servers = topics, settings["bootstrap.servers"]
+        config: dict[str, Any] = {
+            "group.id": "ticdc-bridge-tracker", "enable.auto.commit": False, "auto.offset.reset": "earliest",
+            "enable.partition.eof": False, "queued.max.messages.kbytes": 16_384, **settings,
+            "error_cb": self._remember, "log_level": 0,
+        }  # fmt: skip
+        self._failure: type[Exception] = KafkaException
+        self._ends: dict[Place, int] = {}
+        self._position: dict[Place, int] = {}
+        self._looked = 0.0
+        self._told = ""
+        self._high: dict[Place, int] = {}
+        self._kept: dict[Place, int | None] = {}
+        self._gaps: list[str] = []
+        self._announced = False
+        try:
+            self._consumer = Consumer(config)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise SetupError("USAGE", details=f"Kafka settings: {_masked(str(error), settings)}") from error
+
+    def _remember(self, error: Any) -> None:
+        self._told = str(error)
+
+    def start(self, places: dict[Place, int | None]) -> None:
+        self._kept = {place: offset for place, offset in places.items() if place[0] in self._topics}
+        try:
+            self._assign()
+        except self._failure as error:
+            raise self._unreachable(error) from error
+        self._ends = dict(self._high)
+
+    def _assign(self) -> set[Place]:
+        """Read all partitions there are; those that are new from their beginning."""
+        from confluent_kafka import TopicPartition
+
+        self._looked = time.monotonic()
+        found: set[Place] = set()
+        for topic in self._topics:
+            metadata = self._consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+            if metadata.error is not None:
+                details = f"topic {topic!r}: {metadata.error.str()}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
+            found |= {(topic, partition) for partition in metadata.partitions}
+        for place in found - self._position.keys():
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), _TIMEOUT)
+            self._high[place] = high
+            self._position[place] = self._begin(place, self._kept.get(place), low, high)
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._position.items()])
+        return found
+
+    def _begin(self, place: Place, kept: int | None, low: int, high: int) -> int:
+        if kept is None:
+            return low
+        where = f"partition {place[1]} of topic {place[0]}"
+        if kept < low:
+            self._gaps.append(f"{where}: messages {kept} to {low - 1} were deleted before they were read")
+            return low
+        if kept > high:
+            self._gaps.append(f"{where}: it ends at {high}, but was read to {kept}: it was made anew, and is read anew")
+            return low
+        return kept
+
+    def read(self, most: int, seconds: float) -> Read | None:
+        found = Read()
+        try:
+            if time.monotonic() - self._looked > _LOOK_EVERY:
+                found.partitions = self._assign()
+            elif not self._announced:
+                found.partitions = set(self._position)
+            self._announced = True
+            records = self._consume(most, seconds)
+        except self._failure as error:
+            raise self._unreachable(error) from error
+        found.gaps, self._gaps = self._gaps, []
+        for record in records:
+            trouble = record.error()
+            if trouble is not None:
+                if trouble.fatal():
+                    raise self._unreachable(trouble)
+                self._told = str(trouble)
+                continue
+            message = message_of(record)
+            self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1
+            found.messages.append(message)
+        return found
+
+    def _consume(self, most: int, seconds: float) -> list[Any]:
+        """Waits for the first message only; what there is then is taken in small lots, so that it stays bounded."""
+        found: list[Any] = []
+        size = 0
+        while len(found) < most and size < MOST_BYTES:
+            lot = self._consumer.consume(min(_LOT, most - len(found)), 0.0 if found else seconds)
+            found += lot
+            size += sum(len(one.value() or b"") for one in lot)
+            if len(lot) < _LOT:
+                break
+        return found
+
+    def lag(self) -> dict[Place, int]:
+        from confluent_kafka import TopicPartition
+
+        found = {}
+        for place, position in self._position.items():
+            try:
+                _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+            except self._failure:
+                continue
+            if high >= 0:
+                found[place] = max(high - position, 0)
+        return found
+
+    def caught_up(self) -> bool:
+        """Offsets without a record (transaction markers, compaction) count: the consumer's own position tells."""
+        from confluent_kafka import TopicPartition
+
+        behind = [place for place, end in self._ends.items() if self._position.get(place, 0) < end]
+        if not behind:
+            return True
+        try:
+            now = self._consumer.position([TopicPartition(*place) for place in behind])
+        except self._failure:
+            return False
+        for one in now:
+            if one.offset is not None and one.offset > self._position[one.topic, one.partition]:
+                self._position[one.topic, one.partition] = one.offset
+        return all(self._position[place] >= self._ends[place] for place in behind)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _unreachable(self, error: Any) -> SetupError:
+        told = str(error.args[0] if getattr(error, "args", None) else error)
+        details = f"{told} {self._told}".strip()
+        return SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
+
+
+def _masked(text: str, settings: Mapping[str, str]) -> str:
+    for name, value in settings.items():
+        if value and any(word in name for word in _SECRETS):
+            text = text.replace(value, "***")
+    return text

@@ -1,0 +1,168 @@
+"""The page that explains a message: paste its bytes, see its framing, schema, fields and what other formats carry."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+
+from schemas.formats.base import Context
+from schemas.formats.format_table import FORMATS
+from schemas.inspect.auto_decoder import AUTO
+from schemas.inspect.explain import Question, explain
+from schemas.model.errors import BridgeError, WireError
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId
+from service.api.services import services
+from service.ui.api_client import Answer, Api
+from service.ui.pages import BadForm, form, page, shown
+
+router = APIRouter(prefix="/ui/explain", include_in_schema=False)
+
+_WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64": "base64", "text": "text"}
+_FETCHING: Final = anyio.CapacityLimiter(4)
+"""Of the threads that the service has for everything else, none waits for Kafka."""
+_HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
+_FORMATS: Final[tuple[str, ...]] = (AUTO.name, *FORMATS)
+_FILLED_IN: Final[dict[str, str]] = {
+    "key": "", "value": "", "writing": "auto", "format": AUTO.name, "topic": "", "zone": "UTC", "context": "",
+    "key_null": "", "value_null": "", "place": "",
+}  # fmt: skip
+
+
+class Asked:
+    """Schemas by the service's own API (schemas.model.ports.SchemaSource), from a thread beside the event loop."""
+
+    def __init__(self, api: Api, context: str) -> None:
+        self._api = api
+        self._within = ("contexts", context) if context else ()
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        answer = self._get("schemas", "ids", str(schema_id))
+        if not answer.ok:
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
+        return str(answer.value["schema"])
+
+    def newest(self, subject: str) -> str | None:
+        answer = self._get("subjects", subject, "versions", "latest")
+        return str(answer.value["schema"]) if answer.ok else None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        raise WireError("SCHEMA_NOT_FOUND", subject=subject, where="this page registers nothing")
+
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        answer = self._get("schemas", "ids", str(schema_id), "versions")
+        return [(one["subject"], one["version"]) for one in answer.value] if answer.ok else []
+
+    def _get(self, *path: str) -> Answer:
+        async def get() -> Answer:
+            return await self._api.get(*self._within, *path)
+
+        return anyio.from_thread.run(get)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What was filled in."""
+
+    message: Message
+    format: str
+    zone: str
+    context: str
+
+
+@router.get("")
+@shown
+async def ask(request: Request) -> Response:
+    return _page(request, _FILLED_IN, None)
+
+
+@router.post("")
+@shown
+async def answer(request: Request) -> Response:
+    fields = {**_FILLED_IN, **await form(request)}
+    try:
+        filled = _filled(fields, await _fetched(request, fields["place"].strip()))
+    except ValueError as problem:
+        return _page(request, fields, None, str(problem), 400)
+    source = Asked(Api(request), filled.context)
+    try:
+        told = await anyio.to_thread.run_sync(_explained, filled, source)
+    except BridgeError as error:
+        return _page(request, fields, None, error.detail, 400)
+    return _page(request, fields, told)
+
+
+async def _fetched(request: Request, place: str) -> Message | None:
+    """The message that the field names. Raises ValueError, and NotAnswered to whom it is not for."""
+    fetch = services(request).fetch
+    if not place:
+        return None
+    if fetch is None:
+        raise BadForm("This service has no --bootstrap-servers to fetch messages from.")
+    # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
+    # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
+    # who may see what the service reads there, and the API's own answer to them says who that is.
+    await Api(request).need("history", "changefeeds")
+    return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
+
+
+def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
+    options = Options.of({}, time_zone=filled.zone)
+    question = Question(filled.message, filled.format, Context(source, None, options), options, source.registered)
+    return explain(question)
+
+
+def _filled(fields: Mapping[str, str], fetched: Message | None) -> Filled:
+    if fields["format"] not in _FORMATS:
+        raise BadForm(f"There is no format {fields['format']!r}.")
+    message = fetched or Message(
+        key=_bytes(fields, "key"),
+        value=_bytes(fields, "value"),
+        topic=fields["topic"].strip() or None,
+    )
+    if fetched is None and message.key is None and message.value is None:
+        raise BadForm("Paste the key or the value of a message.")
+    return Filled(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
+
+
+def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
+    """The bytes of a field; nothing filled in is no key, or a tombstone."""
+    text, writing = fields[name].strip(), fields["writing"]
+    if not text:
+        return None
+    if writing == "auto":
+        writing = "text" if text[0] in "{[" else "hex" if _HEX.match(text) else "base64"
+    if writing == "text":
+        return fields[name].replace("\r\n", "\n").encode()  # a form sends every end of a line as CR LF
+    try:
+        if writing == "hex":
+            return bytes.fromhex(re.sub(r"^0x|[\s:]", "", text, flags=re.IGNORECASE))
+        return base64.b64decode(re.sub(r"\s", "", text), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise BadForm(f"The {name} is no {writing}: {error}") from None
+
+
+def _page(
+    request: Request, fields: Mapping[str, str], told: dict[str, Any] | None, said: str = "", status: int = 200
+) -> Response:
+    return page(
+        "explain.html",
+        status,
+        fields=fields,
+        told=told,
+        said=said,
+        fetches=services(request).fetch is not None,
+        writings=_WRITINGS,
+        formats=_FORMATS,
+        others=[name for name, one in FORMATS.items() if one.writes],
+    )

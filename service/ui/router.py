@@ -1,0 +1,48 @@
+"""All pages, and what is not a page of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from service.ui import explain, lineage, subject_changes, subjects, tables
+from service.ui.pages import HOME, go, page, static
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui")
+async def home(request: Request) -> Response:
+    return go(HOME)
+
+
+@router.get("/ui/style.css")
+async def style(request: Request) -> Response:
+    return static("style.css", "text/css; charset=utf-8")
+
+
+@router.get("/ui/icon.svg")
+async def icon(request: Request) -> Response:
+    return static("icon.svg", "image/svg+xml")
+
+
+nowhere = APIRouter(include_in_schema=False)
+
+
+@nowhere.api_route("/ui/{rest:path}", methods=["GET", "POST"])
+async def nothing_here(request: Request) -> Response:
+    return page("error.html", 404, title="Not found", problem="There is no such page.")
+
+
+ROUTERS: Final = (
+    router,
+    subjects.router,
+    subject_changes.router,
+    subject_changes.server,
+    tables.router,
+    tables.dry_run,
+    explain.router,
+    lineage.router,
+    nowhere,  # the last one: whatever the others are not
+)

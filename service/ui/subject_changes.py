@@ -1,0 +1,148 @@
+"""What pages change: a pasted schema is checked, compatibility and mode are set, versions deleted, after a question."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from service.ui.api_client import Answer, Api, NotAnswered
+from service.ui.pages import BadForm, form, go, number_of, page, part, segment, shown
+from service.ui.subjects import NOTHING_PASTED, subject_page
+
+router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
+server = APIRouter(prefix="/ui/server", include_in_schema=False)
+
+_NO_SCHEMA: Final = "Invalid schema"
+_BESIDE: Final = ("{oldSchema", "{validateFields")
+# As Confluent writes a difference.
+_DIFFERENCE: Final = re.compile(
+    r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
+    re.DOTALL,
+)
+
+
+@router.post("/{subject}/check")
+@shown
+async def check(request: Request) -> Response:
+    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
+    body: dict[str, Any] = {"schema": pasted["schema"], "schemaType": pasted["kind"]}
+    if pasted["references"].strip():
+        body["references"] = _references(pasted["references"])
+    against = pasted["against"]
+    where = ("latest",) if against == "latest" else (against,) if number_of(against) is not None else ()
+    answer = await api.send(
+        "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
+    )
+    checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
+    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
+        checked = {**checked, "is_compatible": None}
+    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_told(checked)})
+
+
+def _told(checked: dict[str, Any]) -> dict[str, Any]:
+    """The messages of a check: what is wrong, and beside it the schema it was held against."""
+    messages = [str(message) for message in checked.get("messages") or ()]
+    beside = [message for message in messages if message.startswith(_BESIDE)]
+    told = [_difference(message) for message in messages if message not in beside]
+    return {"told": told, "beside": beside}
+
+
+def _difference(message: str) -> dict[str, str]:
+    found = _DIFFERENCE.fullmatch(message)
+    return found.groupdict() if found else {"kind": "", "text": message, "more": ""}
+
+
+def _references(text: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadForm(f"The references are no JSON: {error}") from None
+    if not isinstance(found, list):
+        raise BadForm('The references are a list: [{"name": …, "subject": …, "version": …}].')
+    return found
+
+
+@router.post("/{subject}/compatibility")
+@shown
+async def change_level(request: Request) -> Response:
+    return await _of_subject(request, "config", "compatibility", "level")
+
+
+@router.post("/{subject}/mode")
+@shown
+async def change_mode(request: Request) -> Response:
+    return await _of_subject(request, "mode", "mode", "mode")
+
+
+async def _of_subject(request: Request, what: str, name: str, field: str) -> Response:
+    """Sets what the form's field says; nothing there takes the subject's own setting away."""
+    subject, fields = part(request, "subject"), await form(request)
+    answer = await _set(request, (what, subject), name, fields.get(field, ""), fields.get("force") == "1")
+    if not answer.ok:
+        return await subject_page(request, subject, status=answer.status, said=answer.problem)
+    return go(f"/ui/subjects/{segment(subject)}")
+
+
+@server.post("/{what}")
+@shown
+async def change_server(request: Request) -> Response:
+    what, fields = part(request, "what"), await form(request)
+    if what not in ("compatibility", "mode"):
+        raise BadForm(f"The server has no setting {what[:100]!r}.")
+    path = "config" if what == "compatibility" else what
+    answer = await _set(request, (path,), what, fields.get("to", ""), fields.get("force") == "1")
+    if not answer.ok:
+        raise NotAnswered(answer)
+    return go("/ui/subjects")
+
+
+async def _set(request: Request, path: tuple[str, ...], name: str, value: str, force: bool) -> Answer:
+    api = Api(request)
+    if not value:
+        return await api.send("DELETE", *path)
+    return await api.send("PUT", *path, query={"force": True if force else None}, body={name: value})
+
+
+@router.get("/{subject}/delete")
+@shown
+async def ask_to_delete(request: Request) -> Response:
+    return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
+
+
+async def _confirm(request: Request, subject: str, version: str, said: str = "", status: int = 200) -> Response:
+    api = Api(request)
+    numbers = await api.need("subjects", subject, "versions", deleted=True)
+    live = await api.get("subjects", subject, "versions")
+    there = live.value if live.ok else []
+    number = number_of(version)
+    permanent = number not in there if number is not None else not there
+    return page(
+        "delete.html",
+        status,
+        subject=subject,
+        version="" if number is None else version,
+        numbers=numbers if number is None else [number],
+        permanent=permanent,
+        said=said,
+    )
+
+
+@router.post("/{subject}/delete")
+@shown
+async def delete(request: Request) -> Response:
+    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
+    if fields.get("name") != subject:
+        return await _confirm(
+            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
+        )
+    path = ("subjects", subject, *(("versions", version) if version else ()))
+    answer = await api.send("DELETE", *path, query={"permanent": permanent})
+    if not answer.ok:
+        return await _confirm(request, subject, version, answer.problem, answer.status)
+    left = await api.get("subjects", subject, "versions", deleted=True)
+    return go(f"/ui/subjects/{segment(subject)}" if left.ok else "/ui/subjects")

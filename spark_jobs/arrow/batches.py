@@ -1,0 +1,236 @@
+"""Batches with Kafka's columns, their readers, and what kernels and codec made of them put in order again.
+
+A batch is read in parts: (messages, what kernels made of them, what they left to the codec). No session, no Spark
+classes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+
+from schemas.columnar import READERS
+from schemas.columnar.rows import Binaries, CellReader, CellRows, Topics, frozen
+from schemas.model.event import Message
+from spark_jobs.arrow.input_batches import messages_of_lines
+from spark_jobs.arrow.view_checks import view_of
+from spark_jobs.arrow.worker_cache import kept
+from spark_jobs.io.message_files import rows_of
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.result import Result, Summary
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+
+FEW = 32
+"""In batches with fewer messages the kernels' fixed costs are more than what they save."""
+
+
+def _made(place: str, side: Side, **more: Any) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)(side.context(), **more)
+
+
+Slow = Callable[[dict[str, Any]], Iterable[dict[str, Any]]]
+
+
+def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, origin: Any = None) -> Any:
+    """Rows that kernels made, and those that `slow` makes of the other messages (`rest`), in message order.
+
+    part: the messages; fast: a record batch of `schema`, origin: which message each of its rows is from.
+    """
+    if fast is not None and not len(rest):
+        return fast
+    rows: list[dict[str, Any]] = []
+    origins: list[int] = []
+    others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
+    for index, found in zip(rest.tolist(), rows_of(others), strict=True):
+        made = list(slow(found))
+        rows += made
+        origins += [index] * len(made)
+    made_slowly = pa.RecordBatch.from_pylist(rows, schema=schema)
+    if fast is None or not fast.num_rows:
+        return made_slowly
+    order = np.argsort(np.concatenate((origin, np.array(origins, np.int64))), kind="stable")
+    (whole,) = pa.Table.from_batches([fast, made_slowly]).combine_chunks().to_batches()
+    return whole.take(pa.array(order))
+
+
+# ---------------------------------------------------------------------------------------------- into kernels
+def reader_of(side: Side, bare: bool = False, whole: bool = False) -> CellReader:
+    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
+
+    whole: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
+    order is.
+    """
+    more: dict[str, Any] = {"whole": True} if whole else {}
+    if side.format == "avro":
+        from schemas.columnar.avro_reader import Compiled
+
+        zone = side.options.time_zone
+        more = {"bare": bare, "compiled": kept((Compiled, zone), lambda: Compiled(zone))}
+    reader: CellReader = _made(READERS[side.format], side, **more)
+    return reader
+
+
+def read_rows(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:
+    """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
+    topics = _topics(batch.column("topic"))
+    rows, left = reader.read(binaries(batch.column("key")), binaries(batch.column("value")), topics)
+    return rows, left, topics
+
+
+def unread(batch: Any, rows: CellRows, left: Any) -> Any:
+    """Which of a batch's messages (bool) are not surely rows and nothing else."""
+    other = np.ones(batch.num_rows, bool)
+    other[rows.message] = False
+    other[left] = True
+    return other
+
+
+def binaries(column: Any) -> Binaries:
+    if column.type != pa.binary():
+        column = column.cast(pa.binary())
+    _, offsets, data = column.buffers()
+    count = len(column)
+    if offsets is None or offsets.size == 0:
+        places = np.zeros(count + 1, np.int64)
+    else:
+        places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
+    valid = np.ones(count, bool) if not column.null_count else np.asarray(column.is_valid())
+    bytes_ = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    return Binaries(frozen(bytes_), frozen(places), frozen(valid))
+
+
+def _topics(column: Any) -> Topics:
+    coded = column.cast(pa.string()).dictionary_encode(null_encoding="encode")
+    return Topics(coded.dictionary.to_pylist(), frozen(np.asarray(coded.indices).astype(np.int64)))
+
+
+def milliseconds(column: Any) -> tuple[Any, Any]:
+    """(Kafka's timestamps in ms, -1: none; which of them have a fraction of one, or are none but not NULL)."""
+    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    micros = np.asarray(whole.fill_null(-1000) if whole.null_count else whole)
+    odd = micros % 1000 != 0
+    if len(micros) and micros.min() < 0:
+        odd |= (micros < 0) & np.asarray(column.is_valid())
+    return frozen(micros // 1000), odd
+
+
+# ---------------------------------------------------------------------------------------------- out of kernels
+def _size(binaries: Binaries) -> int:
+    return int(binaries.offsets[-1]) if len(binaries.offsets) else 0
+
+
+def array(binaries: Binaries, kind: Any) -> Any:
+    """Byte strings as an Arrow array, binary or string, without a copy of the bytes."""
+    valid = np.asarray(binaries.valid)
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    offsets = pa.py_buffer(np.ascontiguousarray(binaries.offsets, dtype=np.int32))
+    data = pa.py_buffer(np.ascontiguousarray(binaries.data))
+    return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
+
+
+def numbers(message: Any) -> Any:
+    """The number (int32) of each element among those of its message; what a message has stands together."""
+    count = len(message)
+    if not count:
+        return np.zeros(0, np.int32)
+    begins = np.concatenate((np.ones(1, bool), message[1:] != message[:-1]))
+    if begins.all():
+        return np.zeros(count, np.int32)
+    places = np.arange(count)
+    return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
+
+
+def count(rows: CellRows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
+    """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
+    message = rows.message[kept]
+    if not len(message):
+        return
+    summary.messages += 1 + int(np.count_nonzero(message[1:] != message[:-1]))
+    ops = np.bincount(rows.op[kept], minlength=256)
+    for op in np.flatnonzero(ops).tolist():
+        summary.rows[chr(op)] += int(ops[op])
+    shapes = len(rows.shapes)
+    pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[kept], return_counts=True)
+    for pair, found in zip(pairs.tolist(), counts.tolist(), strict=True):
+        topic, shape = topics.names[pair // shapes], rows.shapes[pair % shapes]
+        id_ = shape.table.id
+        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += found
+    for name in dict.fromkeys((*rows.flags, *more)):
+        flagged = np.zeros(len(kept), bool)
+        for flags in (rows.flags, more):
+            if name in flags:
+                flagged |= flags[name]
+        if found := int(np.count_nonzero(flagged & kept)):
+            summary.flags[name.partition(":")[0]] += found
+
+
+class BatchReader(ABC):
+    """One task's decoders, plain and compiled. Not for several threads at once."""
+
+    def __init__(self, side: Side, fits: bool, place: frozenset[str]) -> None:
+        """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
+        self._side, self._fits, self._place = side, fits, place
+        self._view = view_of(side)
+
+    @cached_property
+    def _plain(self) -> Any:
+        decoder, verify = self._side.decoder(), self._side.verify_checksum
+        return lambda message: decode_one(decoder, message, verify)
+
+    def one(self, message: Message) -> Result:
+        """A message by the plain codec."""
+        result: Result = self._plain(message)
+        return result
+
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
+        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels made, the rest).
+
+        As `messages.Transcoder.parts`.
+        """
+        names = set(batch.schema.names)
+        if not self._fits or batch.num_rows < FEW or not (names >= self._place or "line" in names):
+            yield batch, None, np.arange(batch.num_rows)
+            return
+        batch = messages_of_lines(batch)
+        read = read_rows(self._reader, batch)
+        try:
+            made, slow = self._made(batch, *read, summary)
+        except ValueError:  # too much for one array, or what the kernels have no text for
+            if batch.num_rows == 1:
+                yield batch, None, np.arange(1)
+                return
+            half = batch.num_rows // 2
+            yield from self.parts(batch.slice(0, half), summary)
+            yield from self.parts(batch.slice(half), summary)
+            return
+        yield batch, made, np.flatnonzero(slow)
+
+    @property
+    @abstractmethod
+    def _reader(self) -> CellReader: ...
+
+    @abstractmethod
+    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
+        """What was read of a batch → (what is made of it, and counted; which messages, bool, are left).
+
+        ValueError: too much for one array, or what the kernels have no text for.
+        """
+
+
+def several_flags(rows: CellRows) -> Any:
+    """Rows with more than one flag: in which order is the decoder's to say."""
+    count = np.zeros(len(rows.message), np.int64)
+    for flagged in rows.flags.values():
+        count += flagged
+    return count > 1

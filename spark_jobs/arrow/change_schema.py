@@ -1,0 +1,68 @@
+"""The DataFrame form of messages and change events: their schemas, and the names in them (types.md §1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from schemas.model.spark_types import EXACT, Types, struct
+from schemas.model.table import Table, TableId
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_HEADERS = "array<struct<key:string,value:binary>>"
+SOURCE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
+ERROR = "struct<code:string,detail:string,key:binary,value:binary>"
+
+
+# What mapInArrow makes of a message with the plain form of its rows; `row` counts the events of one message.
+CHANGES = (
+    "kind string, op string, commit_ts bigint, commit_time timestamp, db string, `table` string, schema_id int,"
+    " table_version bigint, `key` array<string>, before map<string,string>, after map<string,string>,"
+    f" flags array<string>, ddl_type int, query string, row int, source {SOURCE}, error {ERROR}"
+)
+MESSAGES = (
+    "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
+    f" headers {_HEADERS}, error struct<code:string,detail:string>"
+)
+# What workers give, to be counted: spark_jobs.spark.skipped_rows.without_unwritten.
+TOLD_MESSAGES = f"{MESSAGES}, skipped string"
+
+
+def tidb_row(table: Table, types: Types = EXACT, certain: bool = True) -> StructType:
+    """`row_type` with each column's TiDB type as metadata (schemas.model.spark_types.metadata_of)."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(struct(table, types, certain))
+
+
+def arrow_schema(ddl: str) -> Any:
+    """Spark DDL → Arrow schema, as mapInArrow must yield it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return to_arrow_schema(schema)
+
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS = pa.list_(_HEADER)
+
+
+SKIPPED = ("tombstone", "empty")
+"""Kinds of rows that workers give for a message without an event (spark_jobs.pipeline.result.Result.skipped)."""
+
+
+UNWRITTEN = (*SKIPPED, "ddl", "watermark", "bootstrap")
+"""What workers say in the column `skipped` of a message, or an event of it, for which nothing was written."""
+
+
+def metric(name: str, table: TableId) -> str:
+    """Name of an observed metric: of one table, so that the plans of several can stand in one query."""
+    return f"ticdc_bridge_{name}.{table}"

@@ -1,0 +1,207 @@
+"""Change events in a DataFrame (spark_jobs.arrow.change_schema.CHANGES) → messages, in Spark's Python workers.
+
+Rows come as map<string,string> in plain form or as structs of typed columns. What their columns are is told by table
+definitions, else by the Avro schema that the event's schema_id names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.formats.avro.record import compile_record
+from schemas.formats.base import Encoder
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import Kind
+from schemas.plain.column_check import Held
+from spark_jobs.arrow.event_rows import Batches, message_rows
+from spark_jobs.io.message_files import rows_of
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import encode_event
+from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.table_view import NOT_TYPED
+
+_HEX, _END = '{"hex":"', '"}'
+_OPS = ("c", "u", "d", "r")
+
+
+@dataclass(frozen=True)
+class EncodeBatches:
+    """Change events → spark_jobs.arrow.change_schema.TOLD_MESSAGES. read: where their columns are known; write: the
+    format.
+
+    An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.
+    """
+
+    read: Side
+    write: Side
+    topic: str | None
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        encoder, tables = self.write.encoder(), _Tables(self.read)
+        for batch in batches:
+            rows = [row for found in rows_of(batch) for row in self._written(encoder, tables, found)]
+            yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+
+    def _written(self, encoder: Encoder, tables: _Tables, found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        source = found.get("source") or {}
+        origin = Message(
+            None, None, source.get("topic"), source.get("partition"), source.get("offset"),
+            source.get("timestamp"),
+        )  # fmt: skip
+        if found["kind"] == "error":
+            error = found.get("error") or {}
+            told = Message(error.get("key"), error.get("value"), *_place(origin))
+            details = f"{error.get('code')}: {error.get('detail')}"
+            yield from message_rows(Result(error=WireError("MALFORMED", where="event", details=details)), told)
+            return
+        if found["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
+            yield from message_rows(Result(skipped=["bootstrap"]), origin)
+            return
+        try:
+            event = _event(found, tables, self.read.options.time_zone)
+            yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
+        except WireError as broken:
+            yield from message_rows(Result(error=broken), origin)
+
+
+def _place(origin: Message) -> tuple[str | None, int | None, int | None, int | None]:
+    return origin.topic, origin.partition, origin.offset, origin.timestamp
+
+
+class _Tables:
+    """Definitions of the events' tables, each made once."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._made: dict[tuple[Any, ...], Table] = {}
+        self.held = Held()
+
+    def of(self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...]) -> tuple[Table, int | None]:
+        """The table and its version. WireError TYPE_UNKNOWN."""
+        version = self._side.tables.at(id_, commit_ts) if self._side.tables is not None else None
+        if version is not None:
+            return version.table, version.commit_ts
+        if schema_id is None:
+            details = f"table {id_} at commit_ts {commit_ts} has no definition, and the event no schema_id: give ddl="
+            raise WireError("TYPE_UNKNOWN", column="*", details=details)
+        known = self._made.get((id_, schema_id, key))
+        if known is None:
+            record = compile_record(self._side.schemas.by_id(schema_id, "event"), f"schema id {schema_id}")
+            columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
+            known = self._made[id_, schema_id, key] = Table(id_, tuple(columns))
+        return known, None
+
+
+def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
+    kind, commit_ts = found["kind"], found.get("commit_ts")
+    if kind == "watermark" and commit_ts is not None:
+        return Watermark("made", commit_ts)
+    db, name = found.get("db") or "", found.get("table") or ""
+    if kind == "ddl":
+        return DdlEvent("made", db, name, commit_ts, found.get("ddl_type"), found.get("query") or "")
+    if kind != "row" or found.get("op") not in _OPS:
+        details = f"kind {kind!r}, op {found.get('op')!r}: no change event"
+        raise WireError("INVALID_VALUE", column="op", details=details)
+    flags = list(found.get("flags") or ())
+    for flag in flags:
+        if flag.startswith(f"{NOT_TYPED}:"):
+            details = "the value did not fit its Spark type, and NULL stands for it: decode with types='exact'"
+            raise WireError("INVALID_VALUE", column=flag.partition(":")[2], details=details)
+    key = tuple(found.get("key") or ())
+    table, version = tables.of(TableId(db, name), commit_ts, found.get("schema_id"), key)
+    before, after = (_row(table, found.get(side), zone) for side in ("before", "after"))
+    # A frame does not say whether BIT's length was known where it was made.
+    tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)
+    key_only = False
+    if found["op"] == "d" and before is not None:
+        others = [n for n in before if n not in key]
+        key_only = bool(key) and all(before[n] is None for n in others) and len(key) < len(table.columns)
+        before = {n: before[n] for n in key if n in before} if key_only else before
+    return RowChange(
+        "made", table, found["op"], commit_ts, before, after, key or table.handle_key, zone, found.get("schema_id"),
+        version, flags, {}, key_only,
+    )  # fmt: skip
+
+
+def _row(table: Table, found: Any, zone: str) -> dict[str, Value] | None:
+    """A map's entries or a struct's fields → the plain row."""
+    if found is None:
+        return None
+    pairs = found.items() if isinstance(found, dict) else found
+    by_name = table.by_name
+    row: dict[str, Value] = {}
+    for name, value in pairs:
+        column = by_name.get(name)
+        if column is not None:
+            row[name] = _plain(column, value, zone)
+        elif value is not None:
+            raise WireError("INVALID_VALUE", column=name, details=f"table {table.id} has no such column then")
+    return row
+
+
+def _plain(column: Column, value: Any, zone: str) -> Value:
+    """A typed value, or a map's text, in plain form. WireError INVALID_VALUE, TYPE_UNKNOWN."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        if not (value.startswith(_HEX) and value.endswith(_END)):
+            return value
+        if column.type.kind not in (Kind.BIT, Kind.BINARY):
+            details = "text that looks like bytes in plain form: which it is can't be known here"
+            raise WireError("INVALID_VALUE", column=column.name, details=details)
+        try:
+            digits = value[len(_HEX) : -len(_END)]
+            if len(data := bytes.fromhex(digits)) * 2 < len(digits):  # Python takes blanks between bytes
+                raise ValueError(f"{value[:60]} has more than digits")
+            return data
+        except ValueError as error:
+            raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        return values.float_text(value) if column.type.kind is Kind.FLOAT else values.double_text(value)
+    if isinstance(value, date | timedelta):
+        return _temporal(column, value, zone)
+    return str(value)
+
+
+def _temporal(column: Column, value: date | timedelta, zone: str) -> str:
+    """A value of `decode`'s types="typed" → text with the column's fraction digits; an instant in the zone."""
+    try:
+        if isinstance(value, timedelta):
+            return values.time_of_micros(value // _MICROSECOND, _digits(column))
+        if not isinstance(value, datetime):
+            return value.isoformat()
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        text = values.datetime_of_micros((moment - _EPOCH) // _MICROSECOND, _digits(column))
+        if value.tzinfo is None:
+            return text
+        text, twice = values.shift_zone(text, "UTC", zone)
+    except (ValueError, OverflowError) as error:
+        raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
+    if twice:
+        details = f"{value} has no text of its own in {zone}, where clocks were set back: say time_zone='UTC'"
+        raise WireError("INVALID_VALUE", column=column.name, details=details)
+    return text
+
+
+def _digits(column: Column) -> int:
+    if column.scale is None:
+        details = "how many fraction digits it has is not known: give table definitions (ddl=)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    return column.scale
+
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

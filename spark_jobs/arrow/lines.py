@@ -1,0 +1,86 @@
+"""Arrow batches of messages → lines of the plain form, by compiled readers and a compiled writer.
+
+What the kernels leave goes through the plain codec message by message; what comes out, counts included, is what
+`message_codec.decode_one` and `message_codec.plain_lines` give for each message. No session, no Spark classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow
+
+from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.kernels.plain_lines import NONE
+from schemas.columnar.plain_lines import BESIDE, plain_lines, plain_texts
+from schemas.columnar.rows import Binaries, CellReader, CellRows
+from spark_jobs.arrow import batches as cells
+from spark_jobs.arrow.batches import BatchReader, several_flags
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.result import Summary
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+_PLACE = frozenset(("topic", "partition", "offset"))
+_MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that the kernels wrote, in message order: each one's message in the batch (int64), its number among those
+    of the message (int32), and its text (an Arrow array).
+    """
+
+    origin: Any
+    part: Any
+    lines: Any
+
+
+def takes(side: Side, marked: bool = False) -> bool:
+    """Whether lines of what a side reads are written by kernels.
+
+    Rows that a checksum judges go through the plain codec, and so do events with marks.
+    """
+    known = side.format in BESIDE and (side.tables is not None or side.format == "avro")
+    return COMPILED and known and not (side.verify_checksum or marked)
+
+
+class LineReader(BatchReader):
+    """Messages → lines of the plain form."""
+
+    def __init__(self, side: Side) -> None:
+        super().__init__(side, takes(side), _PLACE)
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        return cells.reader_of(self._side, whole=True)
+
+    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Lines, Any]:
+        slow = cells.unread(batch, rows, left)
+        extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
+        slow[rows.message[several_flags(rows) | untold]] = True
+        texts = plain_texts(rows)
+        if self._view is not None:
+            slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
+        lines = self._lines(rows, texts, batch, topics, extra)
+        kept = ~slow[rows.message]
+        if summary is not None:
+            cells.count(rows, {}, kept, topics, summary)
+        message, part = rows.message, cells.numbers(rows.message)
+        if not kept.all():
+            which = np.flatnonzero(kept)
+            message, part, lines = message[which], part[which], lines.take(pa.array(which))
+        return Lines(message, part, lines), slow
+
+    def _lines(self, rows: CellRows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
+        """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
+        message = rows.message
+        places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
+        origins = (topics.of[message], *(place[message] for place in places))
+        written = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
+        if len(written.data) > _MOST_BYTES:
+            raise ValueError("too many lines for one batch")
+        return cells.array(written, pa.string())

@@ -1,0 +1,208 @@
+"""Arrow batches of messages → messages of another format, by compiled readers and writers (schemas.columnar).
+
+What the kernels leave, a message or one of its rows, goes through the plain codec message by message; what comes out,
+errors and counts included, is what `message_codec.transcode_one` gives for each message. No session, no Spark classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+
+from schemas.columnar import READERS, WRITERS
+from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.rows import CellReader, CellRows, CellWriter, Topics, Written
+from schemas.model.errors import SetupError
+from schemas.model.event import Message
+from spark_jobs.arrow.batches import (
+    FEW,
+    _made,
+    _size,
+    array,
+    count,
+    milliseconds,
+    numbers,
+    read_rows,
+    reader_of,
+    unread,
+)
+from spark_jobs.arrow.input_batches import messages_of_lines
+from spark_jobs.arrow.worker_cache import kept
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import transcode_one
+from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.pipeline.topic_rules import topic_of_table
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+
+_BY_OPTIONS = frozenset(["debezium"])
+"""Writers that nothing but their options and the rows is of account to."""
+
+
+_MOST_BYTES = 1 << 30  # of what is written at a time: offsets of Arrow's binaries have 31 bits
+
+
+def takes(read: str, write: str) -> bool:
+    """Whether there are kernels from one format to the other."""
+    return COMPILED and read in READERS and write in WRITERS and (read, write) not in _NOT
+
+
+_NOT = frozenset([("debezium", "debezium")])
+"""The encoder writes again what the message says beside its rows (`RowChange.extra`), and cells have no room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fast:
+    """What the kernels wrote, in message order.
+
+    origin (int64): each one's message in the batch; part (int32): its number among what that message gave. Arrow
+    arrays: keys and values in binary, topics in text.
+    """
+
+    origin: Any
+    part: Any
+    keys: Any
+    values: Any
+    topics: Any
+
+    def carried(self, part: Any, schema: Any, **more: Any) -> Any:
+        """A record batch of the schema: what was written, and of the messages what else the schema names."""
+        columns = {"topic": self.topics, "key": self.keys, "value": self.values, **more}
+        same = len(self.origin) == part.num_rows and bool((self.origin == np.arange(part.num_rows)).all())
+        which = None if same else pa.array(self.origin)
+        arrays = []
+        for field in schema:
+            array = columns.get(field.name)
+            if array is None:
+                array = part.column(field.name)
+                array = array if which is None else array.take(which)
+                array = _without_nulls(array) if field.name == "headers" else array
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _without_nulls(headers: Any) -> Any:
+    """No headers are an empty list, as `Message` has them."""
+    if not headers.null_count:
+        return headers
+    offsets = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(np.asarray(headers.value_lengths().fill_null(0)), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), headers.flatten(), type=headers.type)
+
+
+class Transcoder:
+    """One task's codecs, plain and compiled. Not for several threads at once."""
+
+    def __init__(self, read: Side, write: Side, topic: str | None = None, marked: bool = False) -> None:
+        """topic, marked: as `message_codec.transcode_one` has them; with marks everything goes through the plain
+        codec.
+        """
+        self._read, self._write, self._topic, self._marked = read, write, topic, marked
+        self._fits = takes(read.format, write.format) and not marked
+
+    @cached_property
+    def _plain(self) -> Any:
+        decoder, encoder = self._read.decoder(), self._write.encoder()
+        return lambda message: transcode_one(decoder, encoder, message, self._topic, self._marked)
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        return reader_of(self._read, bare=self._write.format != "avro")
+
+    @cached_property
+    def _writer(self) -> CellWriter:
+        side = self._write
+        if side.format in _BY_OPTIONS:
+            return kept((WRITERS[side.format], side.options), lambda: _writer_of(side))
+        return _writer_of(side)
+
+    def one(self, message: Message) -> Result:
+        """A message by the plain codec."""
+        result: Result = self._plain(message)
+        return result
+
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Fast | None, Any]]:
+        """A batch with Kafka's columns → parts of it, in order: (messages, what kernels wrote, indices of the rest).
+
+        A batch of lines (spark_jobs.arrow.input_batches) comes with these columns. The messages that the kernels took
+        are counted in `summary`; the rest (int64) is left to the caller. SetupError where a source of schemas or tables
+        is away.
+        """
+        if not self._fits or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
+            yield batch, None, np.arange(batch.num_rows)
+            return
+        batch = messages_of_lines(batch)
+        rows, left, topics = read_rows(self._reader, batch)
+        stamps, odd = milliseconds(batch.column("timestamp"))
+        to = self._bound_for(rows, topics)
+        written = self._writer.write(rows, to, stamps[rows.message])
+        if max(_size(written.keys), _size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
+            half = batch.num_rows // 2
+            yield from self.parts(batch.slice(0, half), summary)
+            yield from self.parts(batch.slice(half), summary)
+            return
+        slow = unread(batch, rows, left)
+        slow[rows.message[written.left | self._refused(rows)]] = True
+        slow |= odd
+        kept = ~slow[rows.message]
+        if summary is not None:
+            count(rows, written.flags, kept, topics, summary)
+        yield batch, _fast(rows, written, kept, to), np.flatnonzero(slow)
+
+    def _bound_for(self, rows: CellRows, topics: Topics) -> Topics:
+        """Where each row goes."""
+        if self._topic is None:
+            return Topics(topics.names, topics.of[rows.message])
+        return Topics([topic_of_table(self._topic, s.table.id) for s in rows.shapes], rows.shape)
+
+    def _refused(self, rows: CellRows) -> Any:
+        """Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode)."""
+        shapes = np.array([s.key_only for s in rows.shapes], bool)
+        if not shapes.any():
+            return np.zeros(len(rows.message), bool)
+        return shapes[rows.shape] & (rows.op != ord("d"))
+
+
+class RowFinder:
+    """Tells messages of rows, which a kernel takes, from others, which may be DDL."""
+
+    def __init__(self, read: Side) -> None:
+        self._read = read
+
+    @cached_property
+    def _reader(self) -> CellReader:
+        return reader_of(self._read)
+
+    def others(self, batch: Any) -> Any:
+        """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
+        known = COMPILED and self._read.format in READERS and self._read.tables is not None
+        if not known or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
+            return batch
+        batch = messages_of_lines(batch)
+        try:
+            rows, left, _ = read_rows(self._reader, batch)
+        except SetupError:
+            return batch  # definitions are away: whoever needs a message's table says so
+        return batch.filter(pa.array(unread(batch, rows, left)))
+
+
+def _writer_of(side: Side) -> CellWriter:
+    writer: CellWriter = _made(WRITERS[side.format], side)
+    return writer
+
+
+def _fast(rows: CellRows, written: Written, kept: Any, to: Topics) -> Fast:
+    keys, values = array(written.keys, pa.binary()), array(written.values, pa.binary())
+    message, of = np.asarray(rows.message), np.asarray(to.of)
+    if not kept.all():
+        which = np.flatnonzero(kept)
+        keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]
+    topics = pa.array(list(to.names), pa.string()).take(pa.array(of)) if len(of) else pa.array([], pa.string())
+    return Fast(message, numbers(message), keys, values, topics)

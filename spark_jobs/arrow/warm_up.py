@@ -1,0 +1,122 @@
+"""Compiles the kernels between two formats before workers need them, by a sample that goes through."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from schemas.formats.base import OneTable
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME, Kind
+from spark_jobs.arrow.sample_rows import sample_columns, sample_row
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
+
+_OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
+_COPIES = 64  # kernels that learn what they read want more than a few messages of a table
+_ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
+_TABLE = Table(TableId("a", "b"), (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR)))
+
+
+class _Schemas(FileSchemas):
+    """Schemas that have an id as soon as they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.texts: list[str] = []
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        if schema not in self.texts:
+            self.texts.append(schema)
+        return self.texts.index(schema) + 1
+
+    def all_of(self) -> FileSchemas:
+        return FileSchemas([Registered("a-value", n, n, text) for n, text in enumerate(self.texts, 1)])
+
+
+@cache
+def warm(read: str, write: str) -> bool:
+    """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
+
+    Out: False where there are no kernels for them.
+    """
+    from spark_jobs.arrow.messages import Transcoder, takes
+
+    if not takes(read, write):
+        return False
+    reading, batch = _sample(read)
+    for _ in Transcoder(reading, Side(write, _Schemas(), _OPTIONS)).parts(batch):
+        pass
+    return True
+
+
+@cache
+def warm_changes(read: str) -> bool:
+    """As `warm`, what decodes a format to change events with plain maps."""
+    from schemas import columnar
+    from schemas.columnar.kernels.json_write_cache import COMPILED
+    from schemas.columnar.plain_lines import plain_texts
+    from spark_jobs.arrow import batches as cells
+
+    if not (COMPILED and read in columnar.READERS):
+        return False
+    reading, batch = _sample(read)
+    rows, _, _ = cells.read_rows(cells.reader_of(reading, bare=True), batch)
+    plain_texts(rows)
+    return True
+
+
+@cache
+def warm_lines(read: str) -> bool:
+    """As `warm`, what decodes a format to lines of the plain form."""
+    from schemas.columnar.kernels.jit import COMPILED
+    from schemas.columnar.plain_lines import BESIDE
+
+    if not (COMPILED and read in BESIDE):
+        return False
+    from spark_jobs.arrow.lines import LineReader
+
+    reading, batch = _sample(read, places=True)
+    for _ in LineReader(reading).parts(batch):
+        pass
+    return True
+
+
+def kept() -> bool:
+    """Whether machine code that one process makes is there for others."""
+    from schemas.columnar.kernels import plain_lines
+
+    return plain_lines.KEPT
+
+
+def _sample(read: str, places: bool = False) -> tuple[Side, Any]:
+    """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
+
+    places: with the partitions and offsets that they are from.
+    """
+    import pyarrow
+
+    pa, schemas = pyarrow, _Schemas()
+    row = sample_row(_TABLE.columns)
+    encoder = Side(read, schemas, _OPTIONS, OneTable(TableVersion(0, _TABLE))).encoder()
+    messages: list[Message] = []
+    for op, before, after in (("c", None, row), ("u", row, row), ("d", row, None)):
+        change = RowChange("made", _TABLE, op, 1 << 60, before, after, ("id",), "UTC")  # type: ignore[arg-type]
+        messages += encoder.encode(change, Message(None, None, "a")) * _COPIES
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([m.key for m in messages], pa.binary()),
+            "value": pa.array([m.value for m in messages], pa.binary()),
+            "topic": pa.array(["a"] * len(messages), pa.string()),
+            "timestamp": pa.array([0] * len(messages), pa.timestamp("us", "UTC")),
+        }
+    )
+    if places:
+        numbers = list(range(batch.num_rows))
+        batch = batch.append_column("partition", pa.array([0] * len(numbers), pa.int32()))
+        batch = batch.append_column("offset", pa.array(numbers, pa.int64()))
+    source = OneTable(TableVersion(0, _TABLE)) if read != "avro" else None
+    return Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch

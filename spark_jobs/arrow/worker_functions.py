@@ -1,0 +1,129 @@
+"""What runs in Spark's Python workers: Arrow batches of messages through the codecs. No session, no Spark classes.
+
+A worker compiles its decoder once per task; schemas are looked up once per id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.model.event import DdlEvent, Event, Message, RowChange
+from schemas.model.spark_types import python_value
+from schemas.model.table import Table
+from spark_jobs.arrow.event_rows import Batches, _change_rows, change_row, message_rows, source_of
+from spark_jobs.io.message_files import message_of_row
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.result import Result
+
+
+# ---- the DataFrame API
+@dataclass(frozen=True)
+class DecodeBatches:
+    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES), with rows that
+    spark_jobs.spark.skipped_rows.without_skipped counts.
+    """
+
+    side: Side
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        from spark_jobs.arrow.changes import ChangeReader
+
+        return _through(
+            ChangeReader(self.side, self.schema), batches, self.schema, _all_rows, lambda fast, _: fast.rows
+        )
+
+
+def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+    """The rows of CHANGES, and one of kind `tombstone` or `empty` for a message without an event."""
+    yield from _change_rows(result, origin)
+    for kind in result.skipped:
+        yield {"kind": kind, "row": 0, "source": source_of(origin)}
+
+
+@dataclass(frozen=True)
+class TranscodeBatches:
+    """Messages → messages (spark_jobs.arrow.change_schema.TOLD_MESSAGES); one that fails is itself, with its error."""
+
+    read: Side
+    write: Side
+    topic: str | None
+    schema: Any
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        from spark_jobs.arrow.messages import Transcoder
+
+        def made(fast: Any, part: Any) -> Any:
+            none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
+            return fast.carried(part, self.schema, **none)
+
+        transcoder = Transcoder(self.read, self.write, self.topic)
+        return _through(transcoder, batches, self.schema, message_rows, made)
+
+
+def _through(
+    codecs: Any, batches: Batches, schema: Any, rows: Callable[[Result, Message], Iterator[dict[str, Any]]],
+    made: Callable[[Any, Any], Any],
+) -> Iterator[Any]:  # fmt: skip
+    """Batches through a task's codecs: what the kernels took (`made` of a part) and the rows of the rest, in order."""
+    from spark_jobs.arrow.batches import in_order
+
+    def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        message = message_of_row(found)
+        return rows(codecs.one(message), message)
+
+    for batch in batches:
+        for part, fast, rest in codecs.parts(batch):
+            yield in_order(part, rest, schema, slow, None if fast is None else made(fast, part), fast and fast.origin)
+
+
+def rescued_type(row: str) -> str:
+    """Spark type of what `rescue` gives: a change event with rows of type `row`, or an error."""
+    return (
+        "struct<kind:string,op:string,commit_ts:bigint,db:string,`table`:string,schema_id:int,key:array<string>,"
+        f"before:{row},after:{row},flags:array<string>,ddl_type:int,query:string,code:string,detail:string>"
+    )
+
+
+def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], Any]:
+    """(key, value, topic) arrays → struct array `rescued_type`: what the in-process decoder makes of each message.
+
+    Null for a message that was not sent (topic null). kind is "other" for a row of another table than `table`.
+    schema: the Arrow type of the result.
+    """
+
+    # Spark infers the kind of function from exactly these annotations.
+    def events(keys: pa.Array, values: pa.Array, topics: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+        decoder = side.decoder()
+        out: list[dict[str, Any] | None] = []
+        for key, value, topic in zip(keys.to_pylist(), values.to_pylist(), topics.to_pylist(), strict=True):
+            if topic is None:
+                out.append(None)
+                continue
+            result = decode_one(decoder, Message(key, value, topic or None))
+            if result.error is not None:
+                out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
+            else:
+                out.append(_rescued(result.events[0], table))
+        made: pa.Array[Any] = pa.array(out, schema)
+        return made
+
+    return events
+
+
+def _rescued(event: Event, table: Table) -> dict[str, Any]:
+    found = change_row(event)
+    if isinstance(event, DdlEvent) and (event.db, event.table) != table.id:
+        return {"kind": "other"}
+    if isinstance(event, RowChange):
+        if event.table.id != table.id:
+            return {"kind": "other"}
+        for side, row in (("before", event.before), ("after", event.after)):
+            typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
+            found[side] = typed
+    return {**found, "code": None, "detail": None}

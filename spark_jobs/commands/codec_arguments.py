@@ -1,0 +1,159 @@
+"""From the command line to the sides of a job: formats, schemas, options, tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from schemas.formats.base import Format
+from schemas.formats.format_table import FORMATS
+from schemas.inputs.claim_check_folder import ClaimFolder
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from schemas.model.ports import TableSource
+from schemas.model.spark_types import EXACT, Types
+from schemas.model.table import Table
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.pipeline.codec_config import PLAIN, Side
+from spark_jobs.pipeline.table_view import TableView, table_of
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_history import HistoryTables
+
+# These learn tables from the DDL they read; decode does with --ddl stream.
+_LEARN = ("transcode", "encode", "explain", "verify", "merge")
+
+
+def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Side:
+    """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE.
+
+    warn: say so where the zone matters and is not given.
+    """
+    known = format_named(args.format)
+    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, known)
+    given = options_file(args.from_options)
+    zone = args.time_zone or given.pop("time_zone", None)
+    zone = zone or zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
+    verify = getattr(args, "verify_checksum", False)
+    matters = warn or (verify and args.format in ("avro", "auto"))  # the sum is over UTC
+    if zone is None and matters:
+        print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
+    options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
+    claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
+    from_stream = args.ddl == Path("stream")
+    tables = tables_of(args)
+    learn = from_stream or args.command in _LEARN
+    return Side(args.format, schemas, options, tables, claims, verify, learn)
+
+
+def view_of(args: argparse.Namespace) -> TableView | None:
+    """How the rows of --table are typed; its columns come later (spark_jobs.pipeline.newest_columns.with_newest).
+    SetupError USAGE.
+    """
+    types, missing = Types(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
+    id_ = table_of(args.table)
+    if id_ is None:
+        if types != EXACT or missing != "null":
+            raise SetupError("USAGE", details="--types, --time and --missing go with --table DB.TABLE")
+        return None
+    if types.time == "interval" and not args.out.endswith(".parquet"):
+        raise SetupError("USAGE", details="--time interval: Delta tables have no intervals; choose FILE.parquet")
+    return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")
+
+
+def write_side(args: argparse.Namespace, read: Side) -> Side:
+    """The side written. Without --to-registry or --to-schemas it is that of the side read."""
+    schemas = read.schemas
+    if args.to_registry or args.to_schemas:
+        schemas = schemas_of(args.to_registry, args.to_schemas, args.registry_wait, FORMATS[args.to])
+    elif read.format == PLAIN or not format_named(read.format).needs_schemas:
+        schemas = schemas_of(args.registry, args.schemas, args.registry_wait, FORMATS[args.to])
+    given = options_file(args.to_options)
+    zone = given.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
+    on_lossy = args.on_lossy or given.pop("on_lossy", "error")
+    given.pop("on_lossy", None)
+    options = Options.of(given, time_zone=zone, on_lossy=on_lossy)
+    return Side(args.to, schemas, options, strategy=args.subject_strategy)
+
+
+def tables_of(args: argparse.Namespace) -> TableSource | None:
+    """--ddl FILE or --history URL. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    file = None if args.ddl == Path("stream") else args.ddl
+    if args.changefeed and not args.history:
+        raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
+    if args.history is None:
+        return Definitions.read(file, args.ddl_time_zone) if file else None
+    if file is not None:
+        raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
+    wait = seconds(args.registry_wait, "--registry-wait")
+    return HistoryTables(args.history, args.changefeed, args.ddl_time_zone, wait).check()
+
+
+def schemas_of(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
+    """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    if file is not None:
+        return FileSchemas.read(file)
+    if registry and (of.needs_schemas or of.uses_schemas):
+        return HttpSchemas(registry, seconds(wait, "--registry-wait")).check()
+    if of.needs_schemas:
+        raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
+    return FileSchemas([])
+
+
+def kafka_of(args: argparse.Namespace) -> KafkaClient:
+    return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(getattr(args, "from_offset", "earliest")))
+
+
+def offset(text: str) -> int:
+    if text == "earliest":
+        return 0
+    if not text.isdigit() or len(text) > 18:
+        raise SetupError("USAGE", details=f"--from-offset {text}: earliest or an offset is needed")
+    return int(text)
+
+
+def seconds(text: str, option: str) -> float:
+    """5s, 500ms, 10m → seconds. SetupError USAGE."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", text)
+    if not found:
+        raise SetupError("USAGE", details=f"{option} {text}: 5s, 500ms or 10m is needed")
+    return float(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[found[2]]
+
+
+def options_file(path: Path | None) -> dict[str, Any]:
+    """Options as JSON: the object itself, or the `options` of a golden's meta.json."""
+    if path is None:
+        return {}
+    found = _json_file(path)
+    options = found.get("options", found)
+    if not isinstance(options, dict):
+        raise SetupError("USAGE", details=f"{path}: a JSON object of options is needed")
+    return dict(options)
+
+
+def zone_of_meta(*paths: Path | None) -> str | None:
+    """The changefeed's zone, where one of the files is a golden's meta.json."""
+    for path in paths:
+        if path is not None and path.name.endswith(".meta.json"):
+            meta = _json_file(path)
+            zone = meta.get("changefeed_tz") or meta.get("tz")  # classic TiCDC's metas have the short name
+            if isinstance(zone, str):
+                return zone
+    return None
+
+
+def _json_file(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{path}: not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
+    return found

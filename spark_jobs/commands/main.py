@@ -1,0 +1,63 @@
+"""The command line. stdout holds data only; progress and summary go to stderr.
+
+Exit codes: 0 done, 1 done with rows in the dead letter or a check that says no, 2 wrong usage or cannot start,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import traceback
+
+from schemas.model.errors import BridgeError
+from spark_jobs.commands import decode, demo, encode, explain, merge, options, package, replay, transcode, verify
+from spark_jobs.spark.errors import told
+
+COMMANDS = {
+    "decode": decode, "encode": encode, "transcode": transcode, "explain": explain, "verify": verify,
+    "replay": replay, "merge": merge, "package": package, "demo": demo,
+}  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    top = options.Parser(
+        prog="python -m spark_jobs", description="Reads, explains and rewrites TiCDC's messages, exactly."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS.values():
+        command.add(commands)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command; returns its exit code."""
+    args = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+    try:
+        code: int = COMMANDS[args.command].run(args)
+        return code
+    except BridgeError as error:
+        print(f"error {error.code}: {error.detail}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: the output is not complete", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        reason = told(error)
+        if reason is not None:
+            print(f"error {reason.code}: {reason.detail}; the output is not complete", file=sys.stderr)
+            return 2
+        # Exit code 1 means "done": a defect of ours must not look like that.
+        traceback.print_exc()
+        print("internal error: please report it with the text above; the output is not complete", file=sys.stderr)
+        return 2

@@ -1,0 +1,169 @@
+"""What several commands take: places, schemas, options, Kafka, what to do with messages that fail."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+from schemas.formats.format_table import FORMATS
+from spark_jobs.sources.subject_names import STRATEGIES
+
+READ = [*sorted(FORMATS), "auto"]
+WRITTEN = sorted(name for name, row in FORMATS.items() if row.writes)
+EPILOG = """\
+places
+  FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
+                  only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary
+  -               standard output
+  kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
+                  each message's own topic (or the one --topic names)
+  delta:PATH      a Delta table (with --spark or --stream)
+  --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
+                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
+  --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
+  --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
+
+exit codes
+  0 done   1 done, with messages in the dead letter   2 wrong usage, or something needed can't be reached
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong usage ends with exit code 2 and a hint where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+
+
+def command(commands: Any, name: str, text: str, examples: str, epilog: str = EPILOG) -> argparse.ArgumentParser:
+    """A command's parser, with its examples."""
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
+        epilog=examples + "\n" + epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return made
+
+
+def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
+    """What decode, encode, transcode and merge share. merges: each key's newest change is applied to a Delta table."""
+    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
+    if merges:
+        p.add_argument("--out", required=True, metavar="delta:PATH", help="the Delta table")
+    else:
+        p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|delta:PATH", help="where the result goes (-)")
+    p.add_argument(
+        "--on-error", choices=("fail", "dead-letter", "drop"), default="dead-letter", help="a message that fails"
+    )
+    p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
+    if merges:
+        p.set_defaults(dedupe=False, until_resolved=False, topic=None)
+    else:
+        p.add_argument("--dedupe", action="store_true", help="each change once: by db, table, key, commit_ts and op")
+        p.add_argument(
+            "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
+        )
+        p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
+    reading(p)
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    spark(p)
+
+
+def spark(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
+    p.add_argument("--master", metavar="URL", type=retrying, help="Spark master (local[*]); with --spark")
+    p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
+    p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
+    p.add_argument(
+        "--trigger", default="10s", metavar="T", help="a micro-batch each T (10s); `now`: what is there, then end"
+    )
+    p.add_argument("--max-per-batch", type=int, metavar="N", help="messages of a micro-batch at most")
+    p.add_argument(
+        "--patience", default="10m", metavar="T", help="how long a stream waits for what is down: registry, Kafka (10m)"
+    )
+    p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
+    lineage(p)
+
+
+def lineage(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--lineage", metavar="URL", help="tell this service which topics, versions and subjects were used")
+    p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
+
+
+def reading(p: argparse.ArgumentParser) -> None:
+    """How messages are read."""
+    registry(p)
+    p.add_argument(
+        "--ddl", type=Path, metavar="FILE|stream", help="table definitions: DDL in JSON lines, or from what is read"
+    )
+    p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
+    p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")
+    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in DDL")
+    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
+    p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
+    p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
+    p.add_argument(
+        "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
+    )
+    kafka(p)
+
+
+def count(text: str) -> int:
+    """A number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number from 0 on is needed")
+    return int(text)
+
+
+def retrying(master: str) -> str:
+    """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
+
+    One that says itself how often, and any other master, is as it was.
+    """
+    found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if found is None else f"local[{found[1] or 1},4]"
+
+
+def types(p: argparse.ArgumentParser) -> None:
+    """How the columns of one table are typed."""
+    p.add_argument(
+        "--types", choices=("exact", "typed"), default="exact",
+        help="temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp (exact)",
+    )  # fmt: skip
+
+
+def registry(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
+    p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
+    p.add_argument(
+        "--registry-wait",
+        metavar="SECONDS",
+        default="5s",
+        help="how long to try a registry or history that is down (5s)",
+    )
+
+
+def kafka(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="Kafka (BRIDGE_BOOTSTRAP_SERVERS)")
+    p.add_argument(
+        "--kafka-config",
+        type=Path,
+        metavar="FILE",
+        help="any client setting, name=value a line, as librdkafka or Java names it",
+    )
+
+
+def target(p: argparse.ArgumentParser) -> None:
+    """How messages are written."""
+    p.add_argument("--to-registry", metavar="URL", help="registry of the format written (default: --registry)")
+    p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of the format written (default: --schemas)")
+    p.add_argument("--to-options", "--options", type=Path, metavar="FILE", help="options of the format written (JSON)")
+    p.add_argument(
+        "--subject-strategy", choices=STRATEGIES, default="topic",
+        help="subjects of the schemas registered: by topic (as TiCDC), record name, or both",
+    )  # fmt: skip

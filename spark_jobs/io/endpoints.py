@@ -1,0 +1,233 @@
+"""`--in` and `--out`: message files, standard output and Kafka topics behind one form."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from schemas.plain.reader import one_message, plain_message, told_error
+from schemas.plain.writer import json_line
+from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
+from spark_jobs.io.locations import KafkaClient, _no_delta, topic_of
+from spark_jobs.io.message_files import MAX_LINE, LineWriter, message_line, part_of, read_messages
+
+
+def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+    """The messages of FILE, a stream's folder, `-` (standard input) or kafka:TOPIC, in order."""
+    topic = topic_of(place)
+    if topic is None:
+        path = Path("/dev/stdin" if place == "-" else place)
+        # A folder is what a stream wrote: a file a micro-batch, by number.
+        files = sorted(path.glob("[0-9]" * 12 + ".jsonl"))
+        return chain.from_iterable(map(read_messages, files or [path]))
+    from spark_jobs.io.kafka import read_topic
+
+    return iter(read_topic(topic, kafka.settings(), kafka.from_offset))
+
+
+def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+    """The plain-form lines of FILE, `-` or kafka:TOPIC as messages (schemas.plain.reader), in order.
+
+    An error line gives its error and the message that failed; a line that is none, its error and the line.
+    """
+    lines: Iterator[tuple[bytes, Message | None]]
+    if topic_of(place) is not None:
+        lines = ((m.value or b"", m) for m in source(place, kafka) if isinstance(m, Message))
+    else:
+        # Not from Parquet: there {"hex":"00"} as a text and the bytes that it stands for look the same.
+        lines = ((line, None) for line in _lines(Path("/dev/stdin" if place == "-" else place)))
+    rows: list[Message] = []
+    for line, origin in lines:
+        item = plain_item(line, origin)
+        if rows and not (isinstance(item, Message) and one_message(rows[0], item) and len(rows) < _MOST_ROWS):
+            yield _together(rows)
+            rows.clear()
+        if isinstance(item, Message):
+            rows.append(item)
+        else:
+            yield item
+    if rows:
+        yield _together(rows)
+
+
+_MOST_ROWS = 10_000
+
+
+def _together(rows: list[Message]) -> Message:
+    """Lines that one message gave, as one message: formats with batches write them together again."""
+    return rows[0] if len(rows) == 1 else replace(rows[0], value=b"\n".join(m.value or b"" for m in rows))
+
+
+def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[WireError, Message]:
+    """A plain-form line → its message, or what failed and the message it is told of."""
+    try:
+        return told_error(line) or plain_message(line, origin)
+    except WireError as error:
+        return error, origin or Message(None, line)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            for line in iter(lambda: file.readline(MAX_LINE), b""):
+                if line.strip():
+                    yield line.rstrip(b"\r\n")
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+
+class Sink(Protocol):
+    """Where messages go. `close` when all was written, `abandon` when the job failed."""
+
+    def write(self, message: Message) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _MessageLines:
+    def __init__(self, target: Path | Any) -> None:
+        self._lines = LineWriter(target)
+        self.close, self.abandon = self._lines.close, self._lines.abandon
+
+    def write(self, message: Message) -> None:
+        self._lines.write(message_line(message))
+
+    def write_text(self, line: str) -> None:
+        """A message as its finished line."""
+        self._lines.write_text(line)
+
+
+def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
+    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).
+
+    rule: the topics were named by it, and go before `place`'s.
+    """
+    topic = topic_of(place, empty=True)
+    if topic is not None:
+        from spark_jobs.io.kafka import TopicWriter
+
+        return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
+    _no_delta(place)
+    if place == "-":
+        return _MessageLines(sys.stdout)
+    if place.endswith(".parquet"):
+        from spark_jobs.io.parquet import ParquetWriter
+
+        return ParquetWriter(Path(place))
+    return _MessageLines(Path(place))
+
+
+class LineSink(Protocol):
+    """Where plain-form events go, as objects or as their finished lines."""
+
+    def write(self, value: dict[str, Any]) -> None: ...
+
+    def write_text(self, line: str) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _TopicLines:
+    """Each event is a message: its line as the value, no key, in the partition it was read from."""
+
+    def __init__(self, sink: Sink, topic: str) -> None:
+        self._sink, self._topic = sink, topic
+        self.close, self.abandon = sink.close, sink.abandon
+
+    def write(self, value: dict[str, Any]) -> None:
+        self._write(json_line(value), value.get("partition"))
+
+    def write_text(self, line: str) -> None:
+        head = _HEAD.match(line)
+        self._write(line, json.loads(head[1]) if head else json.loads(line).get("partition"))
+
+    def _write(self, line: str, partition: int | None) -> None:
+        self._sink.write(Message(None, line.encode(), self._topic, partition))
+
+
+_HEAD = re.compile(
+    r'\{"kind": "\w+", "format": "[\w-]+", "topic": (?:null|"(?:[^"\\]|\\.)*"), "partition": (null|\d+), '
+)
+"""How the line of an event begins; group 1 is its partition."""
+
+
+def line_sink(place: str, kafka: KafkaClient) -> LineSink:
+    """A writer of plain-form events to FILE, FILE.parquet, `-` or kafka:TOPIC."""
+    topic = topic_of(place)
+    if topic is not None:
+        return _TopicLines(message_sink(place, kafka), topic)
+    _no_delta(place)
+    if place.endswith(".parquet"):
+        from spark_jobs.io.parquet import EventParquet
+
+        return EventParquet(Path(place))
+    return LineWriter(sys.stdout if place == "-" else Path(place))
+
+
+class DeadLetters:
+    """--dead-letter FILE | kafka:TOPIC. A file is made only when there is something to put into it."""
+
+    def __init__(self, place: str, kafka: KafkaClient) -> None:
+        self.place, self._kafka = place, kafka
+        self._is_file = topic_of(place) is None and place != "-"
+        self._sink: Sink | None = None if self._is_file else message_sink(place, kafka)
+        self._lines: LineWriter | None = None
+        if self._is_file:
+            part_of(Path(place))
+
+    def write(self, error: WireError, origin: Message) -> None:
+        if self._is_file and not self.place.endswith(".parquet"):
+            self._lines = self._lines or LineWriter(Path(self.place))
+            self._lines.write(dead_letter_line(error, origin))
+            return
+        self._sink = self._sink or message_sink(self.place, self._kafka)
+        self._sink.write(dead_letter(error, origin))
+
+    def close(self) -> None:
+        """Complete. Without dead letters an older file of that name goes, so that none is taken for this run's."""
+        written = [sink for sink in (self._sink, self._lines) if sink is not None]
+        for sink in written:
+            sink.close()
+        if self._is_file and not written:
+            path, part = part_of(Path(self.place))
+            if part is not None:
+                path.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        for sink in (self._sink, self._lines):
+            if sink is not None:
+                sink.abandon()
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+@contextmanager
+def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
+    """Outputs are completed together when the job ends well, and abandoned when it doesn't."""
+    try:
+        yield
+    except BaseException:
+        for output in outputs:
+            if output is not None:
+                output.abandon()
+        raise
+    for output in outputs:
+        if output is not None:
+            output.close()

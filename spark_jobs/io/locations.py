@@ -1,0 +1,66 @@
+"""What `--in` and `--out` say: `kafka:TOPIC`, `delta:PATH`, a file, or - for standard input and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.inputs.kafka_settings import client_settings, java_settings
+from schemas.model.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaClient:
+    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset.
+
+    read: the topic that a job reads, into which it writes nothing.
+    """
+
+    servers: str | None = None
+    config_file: Path | None = None
+    from_offset: int = 0
+    read: str | None = None
+
+    def settings(self) -> dict[str, str]:
+        """For librdkafka, in this process."""
+        return client_settings(self.servers, self.config_file)
+
+    def java_settings(self) -> dict[str, str]:
+        """For Spark's client."""
+        return java_settings(self.servers, self.config_file)
+
+
+def topic_of(place: str, empty: bool = False) -> str | None:
+    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be."""
+    if not place.startswith("kafka:"):
+        return None
+    topic = place.removeprefix("kafka:")
+    if not topic and not empty:
+        raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
+    return topic
+
+
+def delta_of(place: str) -> str | None:
+    """PATH of `delta:PATH`, None for anything else. SetupError USAGE when it is empty."""
+    if not place.startswith("delta:"):
+        return None
+    if place == "delta:":
+        raise SetupError("USAGE", details="delta:PATH: the path is missing")
+    return place.removeprefix("delta:")
+
+
+def _no_delta(place: str) -> None:
+    if delta_of(place) is not None:
+        raise SetupError("USAGE", details=f"{place}: a Delta table is written by Spark, as --out of a job")
+
+
+def different_files(places: dict[str, str | None]) -> None:
+    """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
+    seen: dict[str | Path, str] = {}
+    for option, place in places.items():
+        if place is None or place in ("-", "kafka:"):
+            continue
+        path = place if place.startswith(("kafka:", "delta:")) else Path(place).resolve()
+        if path in seen:
+            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same place: {place}")
+        seen[path] = option

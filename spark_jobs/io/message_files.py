@@ -1,0 +1,175 @@
+"""Message files: Kafka records as JSON lines or Parquet (design §3.2), and where they are read from and written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+from typing import IO, Any
+
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.inputs.message_lines import message_line as message_line
+from schemas.inputs.message_lines import parse_line as parse_line
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from schemas.plain.writer import json_line
+
+MAX_LINE = MAX_MESSAGE * 3
+# Of a Parquet file.
+NO_KEY_OR_VALUE = "{path}: no column {missing}; a message file has key and value in binary"
+OTHER_TYPES = "{path}: a message file has key and value in binary, and headers as key and value too"
+
+
+def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
+    """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
+
+    SetupError USAGE when the file can't be read.
+    """
+    if path.suffix == ".parquet":
+        yield from _read_parquet(path)
+        return
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield parse_line(line, f"{path.name}:{number}")
+                except WireError as error:
+                    yield error, Message(None, line.rstrip(b"\r\n"))
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+
+def _read_parquet(path: Path) -> Iterator[Message]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            missing = {"key", "value"} - set(file.schema_arrow.names)
+            if missing:
+                details = NO_KEY_OR_VALUE.format(path=path, missing=", ".join(sorted(missing)))
+                raise SetupError("USAGE", details=details)
+            if not _has_kafkas_types(file.schema_arrow, pa):
+                raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
+            for batch in file.iter_batches(4096):
+                yield from map(message_of_row, rows_of(batch))
+    except (OSError, pa.ArrowException) as error:
+        raise SetupError("USAGE", details=f"{path}: {error}") from error
+
+
+def _has_kafkas_types(schema: Any, pa: Any) -> bool:
+    for name in ("key", "value"):
+        kind = schema.field(name).type
+        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind)):
+            return False
+    if "headers" not in schema.names or pa.types.is_null(schema.field("headers").type):
+        return True
+    kind = schema.field("headers").type
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return {field.name for field in kind.value_type} == {"key", "value"}
+
+
+def rows_of(batch: Any) -> list[dict[str, Any]]:
+    """An Arrow batch's rows, but Kafka's timestamp, and that in `source`, in ms: Python's times end with year 9999."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    if "timestamp" in names and pa.types.is_timestamp(batch.schema.field("timestamp").type):
+        place = names.index("timestamp")
+        batch = batch.set_column(place, "timestamp", _in_ms(batch.column(place)))
+    if "source" in names and pa.types.is_struct(batch.schema.field("source").type):
+        place = names.index("source")
+        source = batch.column(place)
+        parts = [_in_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
+        fields = [pa.field(f.name, a.type) for f, a in zip(source.type, parts, strict=True)]
+        made = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
+        batch = batch.set_column(place, "source", made)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+_PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+def _in_ms(times: Any) -> Any:
+    """Arrow timestamps → int64 of ms, as `round` has them."""
+    import numpy as np
+    import pyarrow as pa
+
+    if times.type.unit == "s":
+        return times.cast(pa.timestamp("ms", times.type.tz)).cast(pa.int64())
+    per = _PER_MS[times.type.unit]
+    whole, rest = np.divmod(np.asarray(times.cast(pa.int64()).fill_null(0)), per)
+    up = (rest * 2 > per) | ((rest * 2 == per) & (whole % 2 == 1))
+    return pa.array(whole + up, mask=np.asarray(times.is_null()))
+
+
+def message_of_row(row: dict[str, Any]) -> Message:
+    """A row with Kafka's columns (Parquet, Arrow) → message; timestamp in ms or as a datetime."""
+    timestamp = row.get("timestamp")
+    if timestamp is not None and not isinstance(timestamp, int):
+        zoned = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+        timestamp = round(zoned.timestamp() * 1000)
+    if timestamp is not None and timestamp < 0:  # Kafka's word for none, which Spark takes for a time
+        timestamp = None
+    headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
+    return Message(
+        row["key"], row["value"], row.get("topic"), row.get("partition"), row.get("offset"), timestamp, headers
+    )
+
+
+def part_of(path: Path) -> tuple[Path, Path | None]:
+    """(the file a name stands for, where it is written until it is complete); None for a pipe or a device.
+
+    SetupError USAGE when a folder has the file's name.
+    """
+    if path.is_dir():
+        raise SetupError("USAGE", details=f"{path}: it is a folder")
+    if path.exists() and not path.is_file():
+        return path, None
+    path = path.resolve()
+    return path, path.with_name(f".{path.name}.part")
+
+
+class LineWriter:
+    """Writes objects as JSON lines to a file or a stream. A file appears under its name only when it is complete."""
+
+    def __init__(self, target: Path | IO[str]) -> None:
+        self._path: Path | None = None
+        self._part: Path | None = None
+        self._written = 0
+        if isinstance(target, Path):
+            self._path, self._part = part_of(target)
+            try:
+                self._file: IO[str] = (self._part or target).open("w", encoding="utf-8")
+            except OSError as error:
+                raise SetupError("USAGE", details=f"{target}: {error.strerror or error}") from error
+        else:
+            self._file = target
+
+    def write(self, value: dict[str, Any]) -> None:
+        self.write_text(json_line(value))
+
+    def write_text(self, line: str) -> None:
+        self._written += 1
+        self._file.write(line + "\n")
+
+    def close(self) -> None:
+        """Complete: the file gets its name."""
+        if self._part is None or self._path is None:
+            self._file.flush()
+            if self._path is not None:
+                self._file.close()
+            return
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        """Not complete: what was written stays beside, as `.NAME.part`, and an older file stays as it was."""
+        if self._part is not None:
+            self._file.close()
+            if not self._written:
+                self._part.unlink(missing_ok=True)

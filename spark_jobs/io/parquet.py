@@ -1,0 +1,107 @@
+"""Messages and change events as Parquet files, by pyarrow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.model.errors import SetupError
+from schemas.model.event import Message
+from spark_jobs.io.message_files import part_of
+
+_BATCH = 4096
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_MESSAGES: list[tuple[str, Any]] = [
+    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(_HEADER)),
+]  # fmt: skip
+_ROW = pa.map_(pa.string(), pa.string())
+_EVENTS: list[tuple[str, Any]] = [
+    ("kind", pa.string()), ("format", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
+    ("offset", pa.int64()), ("db", pa.string()), ("table", pa.string()), ("op", pa.string()),
+    ("commit_ts", pa.int64()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
+    ("key", pa.list_(pa.string())), ("before", _ROW), ("after", _ROW), ("flags", pa.list_(pa.string())),
+    ("ddl_type", pa.int32()), ("query", pa.string()), ("code", pa.string()), ("detail", pa.string()),
+    ("key_b64", pa.string()), ("value_b64", pa.string()),
+]  # fmt: skip
+
+
+class _Writer:
+    """Rows to a file in batches; the file appears under its name when it is complete."""
+
+    def __init__(self, path: Path, columns: list[tuple[str, Any]], metadata: dict[bytes, bytes] | None = None) -> None:
+        self._schema = pa.schema(columns, metadata)  # type: ignore[arg-type]  # the stubs know less
+        self._path, part = part_of(path)
+        if part is None:
+            raise SetupError("USAGE", details=f"{path}: Parquet needs a file")
+        self._part = part
+        self._rows: list[dict[str, Any]] = []
+        try:
+            self._file = pq.ParquetWriter(self._part, self._schema)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{path}: {error}") from error
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= _BATCH:
+            self._flush()
+
+    def add_batch(self, rows: Any) -> None:
+        """Rows as a table of the file's schema."""
+        if self._rows:
+            self._flush()
+        self._file.write_table(rows)
+
+    def _flush(self) -> None:
+        self._file.write_table(pa.Table.from_pylist(self._rows, self._schema))
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Complete: the file gets its name."""
+        self._flush()
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        """Not complete: an older file stays as it was."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+
+class ParquetWriter(_Writer):
+    """Writes messages with Kafka's columns."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _MESSAGES)
+
+    def write(self, message: Message) -> None:
+        headers = [{"key": name, "value": value} for name, value in message.headers]
+        self.add(
+            {
+                "topic": message.topic, "partition": message.partition, "offset": message.offset,
+                "timestamp": message.timestamp, "key": message.key, "value": message.value, "headers": headers,
+            }
+        )  # fmt: skip
+
+
+class EventParquet(_Writer):
+    """Writes plain-form events: before and after as maps of text, bytes as `{"hex":"…"}`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _EVENTS)
+
+    def write(self, value: dict[str, Any]) -> None:
+        self.add({**value, "before": _entries(value.get("before")), "after": _entries(value.get("after"))})
+
+    def write_text(self, line: str) -> None:
+        self.write(json.loads(line))
+
+
+def _entries(row: dict[str, Any] | None) -> list[tuple[str, str | None]] | None:
+    if row is None:
+        return None
+    return [(k, json.dumps(v, separators=(",", ":")) if isinstance(v, dict) else v) for k, v in row.items()]

@@ -1,0 +1,239 @@
+"""`make demo`: the registry, real TiCDC Avro messages, Spark, Debezium — on this machine, from start to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.model.errors import SetupError
+from schemas.model.ports import SchemaId
+from spark_jobs.io.message_files import LineWriter
+from spark_jobs.pipeline.progress import step
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ZONE = "Asia/Shanghai"
+_OPTIONS = {"enable_tidb_extension": True}
+_LISTENING = re.compile(r"listening on (http://\S+)")
+_SHOWN_PER_KIND = 1
+# For a JVM that lives for seconds: the compiler for long runs would take more of them than it gives back, and so would
+# expressions that are compiled.
+_SPARK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def run(folder: Path) -> int:
+    """Runs the demo and leaves its files in `folder`; 0 when nothing failed."""
+    began = time.monotonic()
+    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # to compile kernels takes half a minute, 273 messages a moment
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError("USAGE", details=f"--dir {folder}: {error.strerror or error}") from error
+    with _sample("shop.schemas.jsonl") as schemas, _sample("shop.messages.jsonl") as messages, _spark() as starting:
+        with ExitStack() as ending:
+            with step("demo", "starting the registry"):
+                url = ending.enter_context(_service(folder))
+            _say(f"registry on {url}, store {folder / 'registry.db'}")
+            _register(schemas, url)
+            with step("demo", "starting Spark"):
+                spark = starting.result()
+            code = _pipeline(spark, messages, url, folder)
+        _say(f"done in {time.monotonic() - began:.1f} s")
+        return code
+
+
+@contextmanager
+def _spark() -> Iterator[Future[SparkSession]]:
+    """A session that starts while something else is done; stopped at the end."""
+
+    def start() -> SparkSession:
+        from spark_jobs.spark.session import spark_session
+
+        return spark_session("ticdc-bridge demo", master="local[2]", config=_SPARK)
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(start)
+        try:
+            yield starting
+        finally:
+            if starting.exception() is None:
+                starting.result().stop()
+
+
+@contextmanager
+def _sample(name: str) -> Iterator[Path]:
+    with as_file(files("schemas") / "files" / name) as path:
+        yield path
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[str]:
+    """The registry as a process of its own, on a free port and an empty store; its URL. Ends with the demo."""
+    store = folder / "registry.db"
+    for old in folder.glob("registry.db*"):
+        old.unlink()
+    command = [sys.executable, "-m", "service", "serve", "--port", "0", "--store", f"sqlite:///{store.resolve()}"]
+    with (
+        (folder / "registry.log").open("w", encoding="utf-8") as log,
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=log, text=True) as process,
+    ):
+        try:
+            yield _address(process, log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _address(process: subprocess.Popen[str], log: Any) -> str:
+    """Waits for the ready line; what comes after it goes to the log."""
+    assert process.stderr is not None
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        log.write(line)
+        found = _LISTENING.search(line)
+        if found:
+            threading.Thread(target=lambda: log.writelines(process.stderr or ()), daemon=True).start()
+            return found[1]
+    raise SetupError("USAGE", details=f"the registry did not start: {''.join(told[-5:]).strip()}")
+
+
+def _register(path: Path, url: str) -> None:
+    """Registers TiCDC's schemas in its order: in an empty registry they get the ids that the messages carry."""
+    registry = HttpSchemas(url, wait=15).check()
+    ids: list[SchemaId] = []
+    for entry in FileSchemas.read(path).all():
+        ids.append(registry.id_of(entry.subject, entry.schema))
+        if ids[-1] != entry.id:
+            raise SetupError(
+                "USAGE", details=f"{entry.subject}: registered as id {ids[-1]}, the messages say {entry.id}"
+            )
+    _say(f"registered {len(ids)} schemas of TiCDC, ids {', '.join(map(str, ids))}")
+
+
+def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> int:
+    from spark_jobs.spark.api import decode, transcode
+    from spark_jobs.spark.frames import read_files
+
+    with step("demo", "decoding TiCDC's Avro messages in Spark"):
+        incoming = read_files(spark, str(messages))
+        changes = decode(incoming, format="avro", registry=url, time_zone=_ZONE)
+        summary, shown = _read(changes)
+    _table(shown)
+    with step("demo", "transcoding them to Debezium"):
+        out = transcode(
+            incoming, from_format="avro", to_format="debezium", registry=url, time_zone=_ZONE, options=_OPTIONS
+        )
+        target = folder / "debezium.jsonl"
+        _write(out, target, summary)
+    print()
+    for line in summary.lines():
+        print(line)
+    print(f"Debezium messages: {target}")
+    return summary.exit_code
+
+
+def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
+    """Counts the decoded changes and picks a few of each table, operation and schema id to show."""
+    summary, shown, seen = Summary(), [], dict[tuple[Any, ...], int]()
+    # As lists of entries: a map comes to Python without the order of its columns.
+    entries = {side: f"map_entries({side})" for side in ("before", "after")}
+    listed = changes.selectExpr(*(f"{entries.get(c, f'`{c}`')} as `{c}`" for c in changes.columns))
+    for row in listed.orderBy("source.offset", "row").collect():
+        change = row.asDict(recursive=True)
+        summary.messages += 1
+        if change["error"] is not None:
+            summary.errors[change["error"]["code"]] += 1
+            continue
+        summary.rows[change["op"]] += 1
+        summary.flags.update(flag.partition(":")[0] for flag in change["flags"])
+        kind = (change["table"], change["op"], change["schema_id"], _beyond_long(change["after"]))
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= _SHOWN_PER_KIND:
+            shown.append(change)
+    return summary, shown
+
+
+def _beyond_long(row: list[dict[str, Any]] | None) -> bool:
+    """True for a row with a BIGINT UNSIGNED above 2^63-1, on the wire a negative number."""
+    values = (entry["value"] or "" for entry in row or ())
+    return any(len(v) == 19 and v.isdigit() and int(v) >= 1 << 63 for v in values)
+
+
+def _table(changes: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="changes decoded in Spark (a few of each kind)", show_lines=True, title_justify="left")
+    for heading in ("table", "op", "id", "commit", "before", "after"):
+        table.add_column(heading, overflow="fold")
+    for change in changes:
+        time_ = "(not in a tombstone)" if change["commit_time"] is None else f"{change['commit_time']:%H:%M:%S.%f}"[:-3]
+        table.add_row(
+            change["table"], change["op"], str(change["schema_id"]), time_,
+            _shown(change["before"], "(not sent)" if change["op"] == "u" else "–"), _shown(change["after"], "–"),
+        )  # fmt: skip
+    Console(width=118, highlight=False).print(table)
+
+
+def _shown(row: list[dict[str, Any]] | None, missing: str) -> str:
+    """A row as text; long values are cut, NULL is spelled out."""
+    if row is None:
+        return missing
+    parts = []
+    for entry in row:
+        name, value = entry["key"], entry["value"]
+        text = "NULL" if value is None else value if len(value) <= 22 else value[:21] + "…"
+        parts.append(f"{name}={text}".replace("[", r"\["))
+    return "  ".join(parts)
+
+
+def _write(messages: DataFrame, target: Path, summary: Summary) -> None:
+    """The transcoded messages as a message file; what could not be written is counted as an error."""
+    out = LineWriter(target)
+    for row in messages.collect():
+        if row["error"] is not None:
+            summary.errors[row["error"]["code"]] += 1
+            continue
+        out.write(
+            {
+                "topic": row["topic"],
+                "key_b64": _base64(row["key"]),
+                "value_b64": _base64(row["value"]),
+                "payload": json.loads(row["value"])["payload"],
+            }
+        )
+        summary.out += 1
+    out.close()
+
+
+def _base64(data: bytearray | None) -> str | None:
+    from schemas.plain.writer import b64
+
+    return b64(None if data is None else bytes(data))
+
+
+def _say(text: str) -> None:
+    print(f"demo: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,226 @@
+"""`explain`: one message of a file or a topic, field by field, as text for people or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from schemas.inspect.explain import Question, explain
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.ports import TableSource
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.message_files import read_messages
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.stream_definitions import Learning
+
+_WIDTH, _LABEL = 100, 15
+_AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
+_LINE = re.compile(r"(.+)#(\d{1,12})\Z", re.ASCII)
+
+DESCRIPTION = """\
+Shows one message from its bytes to its values: how it is framed, which schema it names and where
+that is registered, the table's version at its commit_ts, and for each field where it stands, its
+bytes, its type on the wire, its TiDB type, its value, and what each other format would carry for
+it (or why it can't)."""
+EPILOG = """\
+which message
+  FILE             the first message of a message file;  FILE#7  the message on line 7
+  TOPIC@2:1041     offset 1041 of partition 2 of a Kafka topic (also kafka:TOPIC@2:1041)
+
+examples
+  python -m spark_jobs explain messages.jsonl#3 --registry http://localhost:8081
+  python -m spark_jobs explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
+  python -m spark_jobs explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
+
+reading it
+  after.price    the column `price` of the new row; `before.` is the old row
+  bytes          where the field stands: value @41 +7 is seven bytes from offset 41 of the value on
+  wire           its type in the message;  type  what it is in TiDB;  value  as decode prints it
+  debezium, …    what a message of that format would have there; `-` where that is not known
+
+exit codes
+  0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message
+"""
+
+
+def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
+    """FILE[#LINE], [kafka:]TOPIC@PARTITION:OFFSET → (message, the messages before it in the file).
+
+    SetupError USAGE when there is no such message.
+    """
+    at = _AT.match(place)
+    if at and not Path(place).exists():
+        from spark_jobs.io.kafka import read_one
+
+        return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
+    line = None if Path(place).exists() else _LINE.match(place)
+    path, number = (Path(line[1]), int(line[2])) if line else (Path(place), 1)
+    if place.startswith("kafka:"):
+        raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
+    if not number:
+        raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
+    found = list(islice(_numbered(path), number))
+    if len(found) < number:
+        many = f"{len(found)} message{'s' * (len(found) != 1)}"
+        raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
+    last = found[-1]
+    if isinstance(last, WireError):
+        raise SetupError("USAGE", details=last.detail)
+    return last, [m for m in found[:-1] if isinstance(m, Message)]
+
+
+def _numbered(path: Path) -> Iterator[Message | WireError]:
+    for item in read_messages(path):
+        yield item if isinstance(item, Message) else item[0]
+
+
+def run(place: str, side: Side, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
+    """(what is printed, exit code)."""
+    message, earlier = find(place, kafka)
+    context = replace(side, tables=_learned(side, earlier)).context()
+    answer = explain(Question(message, side.format, context, options, side.schemas.registered, earlier))
+    text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
+    return text, 1 if "error" in answer else 0
+
+
+def _learned(side: Side, earlier: list[Message]) -> TableSource | None:
+    """The tables given, else those that DDL before the message defines."""
+    learn = side.learn and format_named(side.format).carries_ddl
+    learning = Learning(replace(side, learn=learn))
+    if learn:
+        for message in earlier:
+            decode_one(learning.decoder, message)
+    return learning.tables
+
+
+# ---- text
+def render(answer: dict[str, Any]) -> str:
+    """The answer for people, at most 100 columns wide."""
+    return "\n".join(_lines(answer))
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    at = answer["message"]
+    sizes = [f"{part} {'null' if at[f'{part}_bytes'] is None else str(at[f'{part}_bytes']) + ' bytes'}"
+             for part in ("key", "value")]  # fmt: skip
+    where = [f"{name} {at[name]}" for name in ("topic", "partition", "offset") if at[name] is not None]
+    yield from _item("message", ", ".join([*where, *sizes, *([at["time"]] if at["time"] else [])]))
+    yield from _item(
+        "format", f"{answer['format'] or 'not known'}" + (f" ({answer['told_by']})" if answer["told_by"] else "")
+    )
+    for framing in answer.get("framing", ()):
+        yield from _item("framing", f"{framing['part']:<6}{_spaced(framing['hex'])} {framing['says']}".rstrip())
+    for schema in answer.get("schemas", ()):
+        yield from _item("schema", _registered(schema))
+    for event in answer.get("events", ()):
+        yield ""
+        yield from _event(event)
+    if "error" in answer:
+        yield from _item("error", f"{answer['error']['code']}: {answer['error']['detail']}")
+        for part, data in answer["raw"].items():
+            yield from _item(part, "null" if data is None else _spaced(data))
+
+
+def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:
+    """`name  text`, wrapped."""
+    head = " " * indent + f"{name:<{max(_LABEL - indent, len(name) + 1)}}"
+    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    yield from textwrap.wrap(
+        clean, _WIDTH, initial_indent=head, subsequent_indent=" " * _LABEL, break_on_hyphens=False
+    ) or [head.rstrip()]
+
+
+def _spaced(data: str) -> str:
+    """Hex in groups of four bytes."""
+    return " ".join(data[i : i + 8] for i in range(0, len(data), 8))
+
+
+def _registered(schema: dict[str, Any]) -> str:
+    where = schema["registered"]
+    if schema.get("error"):
+        told = f"where it is registered can't be told: {schema['error']['detail']}"
+    elif where is None:
+        told = "give --registry or --schemas to see where it is registered"
+    else:
+        told = ", ".join(f"{w['subject']} version {w['version']}" for w in where) or "registered nowhere"
+    return f"{schema['part']:<6}id {schema['id']}: {told}"
+
+
+_OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
+
+
+def _event(event: dict[str, Any]) -> Iterator[str]:
+    table = f"{event.get('db', '')}.{event.get('table', '')}".strip(".")
+    what = _OPS.get(event.get("op", ""), event["kind"])
+    commit = "" if event.get("commit_ts") is None else f" at commit_ts {event['commit_ts']} = {event['commit_time']}"
+    yield from _item("event", f"{what} {table}".rstrip() + (commit or ", commit_ts not told"))
+    if "query" in event:
+        yield from _item("statement", event["query"])
+    if "types_from" in event:
+        yield from _item("types", f"from {event['types_from']}")
+    if event.get("flags"):
+        yield from _item("flags", ", ".join(event["flags"]))
+    for name, found in event["elsewhere"].items():
+        yield from _item("as " + name, _elsewhere(found))
+    for field in event.get("beside", ()):
+        yield ""
+        yield from _item(field["name"], "no column")
+        yield from _item("bytes", _place(field), 2)
+        yield from _item("wire", field["wire"], 2)
+        yield from _item("value", field["value"] or "''", 2)
+    for field in event.get("fields", ()):
+        yield ""
+        yield from _field(field)
+
+
+def _elsewhere(found: dict[str, Any]) -> str:
+    if "skipped" in found:
+        return str(found["skipped"])
+    if "error" in found:
+        text = f"{found['error']['code']}: {found['error']['detail']}"
+        loosely = found.get("with_on_lossy_flag")
+        return text if loosely is None else f"{text}; with --on-lossy flag: {_elsewhere(loosely)}"
+    flags = f", flagged {', '.join(found['flags'])}" if found.get("flags") else ""
+    return f"key {found['key_bytes']} bytes, value {found['value_bytes']} bytes{flags}"
+
+
+def _place(field: dict[str, Any]) -> str:
+    return f"{field['part']} @{field['offset']} +{field['bytes']}: {_spaced(field['hex'])}"
+
+
+def _field(field: dict[str, Any]) -> Iterator[str]:
+    key = ", key" if field["key"] else ""
+    yield from _item(f"{field['side']}.{field['column']}", f"{field['type']}{key}")
+    if field["hex"] is not None:
+        yield from _item("bytes", _place(field), 2)
+        yield from _item("wire", field["wire"] + _json_text(field), 2)
+    value = field["value"]
+    shown = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]
+    yield from _item("value", shown or "''", 2)
+    for name, text in field["elsewhere"].items():
+        yield from _item(name, text, 2)
+
+
+def _json_text(field: dict[str, Any]) -> str:
+    """The fragment of a JSON message, short enough to read."""
+    if not field["wire"].startswith("JSON") or field["hex"].endswith("…"):
+        return ""
+    return " " + bytes.fromhex(field["hex"]).decode("utf-8", "replace")
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """explain's own arguments; those of reading are decode's."""
+    p.add_argument("place", nargs="?", metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="which message")
+    p.add_argument("--in", dest="source", metavar="FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", help="the same")
+    p.add_argument("--format-out", choices=("text", "json"), default="text", help="for people (text) or programs")

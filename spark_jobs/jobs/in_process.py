@@ -1,0 +1,80 @@
+"""decode, encode and transcode in this process: from endpoint to endpoint, one message after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, all_or_abandoned
+from spark_jobs.jobs.in_process_batches import DecodeJob
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from spark_jobs.pipeline.progress import tell
+from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.pipeline.stream_definitions import Learning
+from spark_jobs.pipeline.watermark_buffer import Flow, failed
+
+Incoming = Iterable[Message | tuple[WireError, Message]]
+
+
+def run(
+    incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
+) -> Summary:
+    """Messages → plain-form lines, or messages of another format, in order; `out` fits what the work writes.
+
+    A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop"). prompt: each
+    message is written as it comes, whatever that costs.
+    """
+    summary, one = Summary(), _one(work)
+    items: Iterable[Any] = incoming
+    if work.write is None and not (work.marked or work.read.learn or prompt):
+        items = DecodeJob(work.read, summary, getattr(out, "changes", None))(incoming)
+    flow: Flow[Any] = Flow(work, summary)
+    write: Any = out.write
+    with all_or_abandoned(out, dead):
+        for item in items:
+            if not isinstance(item, Message | tuple):
+                summary.out += len(item)
+                write_all(out, item)
+                continue
+            message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+            summary.count(result, message.topic)
+            tell(result.notes, summary.messages)
+            made: list[Any] = result.out
+            if work.write is None:
+                made = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
+            if result.error is not None:
+                failed(work, result.error, message, dead, summary)
+            passing = made if result.error else flow.take(made, result.marks, message.partition, result.resolved)
+            for piece in passing:
+                write(piece)
+                summary.out += 1
+        for piece in flow.rest():
+            write(piece)
+            summary.out += 1
+    return summary
+
+
+def write_all(out: Any, made: Any) -> None:
+    """What kernels made of messages (spark_jobs.jobs.in_process_batches): lines, or a record batch."""
+    if not isinstance(made, list):
+        out.write_batch(made)
+        return
+    for line in made:
+        out.write_text(line)
+
+
+class _One(Protocol):
+    def __call__(self, message: Message, /) -> Result: ...
+
+
+def _one(work: Work) -> _One:
+    learning = Learning(work.read)
+    decoder, marked = learning.decoder, work.marked
+    if work.write is None:
+        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
+    encoder = replace(work.write, tables=learning.tables).encoder()
+    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)

@@ -1,0 +1,128 @@
+"""`decode` in this process: many messages at once, once there were so many that this pays.
+
+Compiled readers take a moment to load, and minutes to compile where that was never done on the machine. So the first
+messages go through the plain codec, and a process of its own makes the machine code ready meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from schemas.model.errors import SetupError
+from spark_jobs.arrow.input_batches import Item, batch_of, limited
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.result import Summary
+
+AFTER = 5000  # messages: they take the plain codec as long as loading the kernels takes
+
+
+class Warming:
+    """Machine code of what decodes a format, made ready by another process; `ready` where it is."""
+
+    def __init__(self, format_: str, warm: str) -> None:
+        self._format, self._warm = format_, warm
+        self._process: Any = None
+        self.ready = False
+
+    def check(self) -> bool:
+        """Begins when it is first asked; whether it is done."""
+        if self._process is None:
+            self._process = self._started()
+        if not self.ready and self._process is not None:
+            self.ready = self._process.poll() == 0
+        return self.ready
+
+    def _started(self) -> Any:
+        made = f"kept() and warm_up.{self._warm}({self._format!r})"
+        code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{made}))"
+        paths = os.pathsep.join(path for path in sys.path if path)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths},
+            )  # fmt: skip
+        except OSError:
+            return None
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+class DecodeJob:
+    """Messages, or what failed → in order, what kernels made of some of them, or the item itself.
+
+    That are lines of the plain form; with a schema, record batches of change events (spark_jobs.arrow.changes). Their
+    messages are counted in the summary.
+    """
+
+    def __init__(self, side: Side, summary: Summary, schema: Any = None) -> None:
+        self._side, self._summary, self._schema = side, summary, schema
+        self._warming = Warming(side.format, "warm_lines" if schema is None else "warm_changes")
+
+    def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
+        """Items, lists of text, and record batches."""
+        items = iter(incoming)
+        try:
+            yield from islice(items, AFTER)
+            if not self._takes():
+                yield from items
+            while chunk := list(limited(items)):
+                if self._warming.check():
+                    yield from self._read(chunk)
+                else:
+                    yield from chunk
+        finally:
+            self._warming.stop()
+
+    def _takes(self) -> bool:
+        try:
+            from spark_jobs.arrow import changes, lines
+        except ImportError:  # no pyarrow
+            return False
+        return lines.takes(self._side) if self._schema is None else changes.takes(self._side)
+
+    @cached_property
+    def _reader(self) -> Any:
+        from spark_jobs.arrow.changes import ChangeReader
+        from spark_jobs.arrow.lines import LineReader
+
+        return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
+
+    def _read(self, chunk: list[Item]) -> Iterator[Any]:
+        batch = batch_of(chunk, timed=self._schema is not None)
+        if batch is None:
+            yield from chunk
+            return
+        start = 0
+        try:
+            for part, fast, rest in self._reader.parts(batch, self._summary):
+                yield from _in_order(chunk[start : start + part.num_rows], fast, rest.tolist())
+                start += part.num_rows
+        except SetupError:  # a source of schemas or tables is away: whoever needs it says so
+            yield from chunk[start:]
+
+
+def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[Any]:
+    import numpy as np
+
+    if fast is None:
+        yield from items
+        return
+    made = fast.rows if hasattr(fast, "rows") else fast.lines.to_pylist()
+    ends = np.searchsorted(fast.origin, rest).tolist()
+    at = 0
+    for index, end in zip(rest, ends, strict=True):
+        if end > at:
+            yield made[at:end]
+        yield items[index]
+        at = end
+    if at < len(fast.origin):
+        yield made[at:]

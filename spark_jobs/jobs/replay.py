@@ -1,0 +1,162 @@
+"""`replay`: dead letters go again to where they came from, or elsewhere: key, value and headers byte for byte.
+
+What the dead letter added to the headers (spark_jobs.io.dead_letters) goes, but for the count of attempts and the
+origin: a message that fails again is a dead letter of the same origin with one more attempt. Of the letters of one
+message only the one with the most attempts is sent, and none after --max-attempts: however often a place with dead
+letters is replayed, a message goes round at most so often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
+from spark_jobs.io.endpoints import Sink
+
+Incoming = Iterable[Message | tuple[WireError, Message]]
+_TOLD = 10
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which dead letters: reasons (none: any), from a time on (ms, of the message in the dead letter place)."""
+
+    reasons: frozenset[str] = frozenset()
+    since: int | None = None
+    max_attempts: int = 3
+    to_origin: bool = True
+
+
+@dataclass
+class Replayed:
+    """Counts of one run. topics: of what was sent. told: the first letters that failed too often, for people."""
+
+    read: int = 0
+    sent: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    tired: int = 0
+    unread: int = 0
+    topics: Counter[str | None] = field(default_factory=Counter)
+    told: list[WireError] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.tired or self.unread else 0
+
+    def lines(self) -> list[str]:
+        out = [f"dead letters read {self.read}", f"sent again {self.sent}"]
+        out += [f"left out, {why} {count}" for why, count in sorted(self.left.items())]
+        if self.tired:
+            out += [f"{error.code}: {error.detail}" for error in self.told]
+            out.append(f"left out, failed too often {self.tired}")
+        if self.unread:
+            out.append(f"no dead letters (lines that are no messages) {self.unread}")
+        return out
+
+
+def replay(incoming: Callable[[], Incoming], choice: Choice, out: Sink) -> Replayed:
+    """Sends the chosen dead letters; `out` is completed, or abandoned where the run fails.
+
+    incoming: gives the letters, and again when it is called again: first it is found which of them failed once more.
+    """
+    done = Replayed()
+    try:
+        newest = _failed_again(incoming())
+        sent: set[bytes] = set()
+        for letter in _letters(incoming(), done):
+            message = _chosen(letter, choice, newest, sent, done)
+            if message is not None:
+                out.write(message)
+                done.sent += 1
+                done.topics[message.topic] += 1
+    except BaseException:
+        out.abandon()
+        raise
+    out.close()
+    return done
+
+
+def _letters(incoming: Incoming, done: Replayed) -> Iterator[Message]:
+    for item in incoming:
+        if isinstance(item, Message):
+            done.read += 1
+            yield item
+        else:
+            done.unread += 1
+
+
+def _failed_again(incoming: Incoming) -> dict[bytes, int]:
+    """The attempts of messages that failed more than once."""
+    newest: dict[bytes, int] = {}
+    for item in incoming:
+        if isinstance(item, Message) and (tries := attempts(item)) > 1 and (known := _identity(item)) is not None:
+            newest[known] = max(tries, newest.get(known, 0))
+    return newest
+
+
+def _identity(letter: Message) -> bytes | None:
+    """What letters of one message have in common; None where it is not known where the message came from."""
+    origin = dict(letter.headers).get(ORIGIN) or b""
+    where = origin.rsplit(b"/", 2)
+    if len(where) != 3 or b"-" in where:
+        return None
+    return blake2b(repr((origin, letter.key, letter.value)).encode(), digest_size=16).digest()
+
+
+def _chosen(
+    letter: Message, choice: Choice, newest: dict[bytes, int], sent: set[bytes], done: Replayed
+) -> Message | None:
+    """The message to send for a letter; None where the letter is left out, which is counted."""
+    tries, known = attempts(letter), _identity(letter)
+    why = _left_out(letter, choice)
+    if known is not None and newest.get(known, 0) > tries:
+        why = "it failed again since (a later letter is here)"
+    elif why is None and tries >= choice.max_attempts:
+        done.tired += 1
+        if len(done.told) < _TOLD:
+            told = dict(letter.headers)
+            where, reason = ((told.get(name) or b"-").decode("utf-8", "replace") for name in (ORIGIN, REASON))
+            details = f"{where} failed {tries} times (--max-attempts {choice.max_attempts}), the last time by {reason}"
+            done.told.append(WireError("TOO_MANY_ATTEMPTS", details=details))
+        return None
+    elif why is None and known is not None and known in sent:
+        why = "the same letter again"
+    if why is not None:
+        done.left[why] += 1
+        return None
+    if known is not None:
+        sent.add(known)
+    return original(letter, choice.to_origin)
+
+
+def _left_out(message: Message, choice: Choice) -> str | None:
+    told = dict(message.headers)
+    reason = (told.get(REASON) or b"").decode("utf-8", "replace")
+    if not reason:
+        return "no dead letter (no header bridge.reason)"
+    if choice.reasons and reason not in choice.reasons:
+        return f"other reason {reason}"
+    if choice.since is not None and (message.timestamp is None or message.timestamp < choice.since):
+        return "older, or without a time"
+    return None
+
+
+def original(letter: Message, to_origin: bool = True) -> Message:
+    """A dead letter → the message that failed; of our headers those with the attempts and the origin stay.
+
+    to_origin: with the topic and partition that it came from, else as the dead letter has them.
+    """
+    kept = tuple(h for h in letter.headers if h[0] not in OURS or h[0] in (ATTEMPT, ORIGIN))
+    found = replace(letter, headers=kept, offset=None)
+    where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
+    if not to_origin or len(where) != 3:
+        return found
+    topic, partition, offset = (None if part == "-" else part for part in where)
+    number = int(partition) if partition and partition.isdigit() and len(partition) < 10 else None
+    at = int(offset) if offset and offset.isdigit() and len(offset) < 19 else None
+    return replace(found, topic=topic, partition=number, offset=at)

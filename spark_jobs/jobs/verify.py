@@ -1,0 +1,361 @@
+"""`verify`: the events of two topics or files, compared one by one.
+
+Events meet by table, key and commit_ts, whatever their order; per key the order is compared too. What a format is known
+to lose (schemas.inspect.losses) is counted as expected, by its name; everything else is a difference.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import IO, Any
+from zlib import crc32
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.inspect.differences import Difference, differences
+from schemas.inspect.losses import LOSSES, Cell, Loss, Pair, explains, makes
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Message, RowChange
+from schemas.model.names import sanitise_name
+from schemas.model.table import Table
+from schemas.model.types import Kind
+from schemas.plain.writer import plain_value
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.event_order import identity
+from spark_jobs.pipeline.message_codec import decode_one, place_of
+from spark_jobs.pipeline.result import Used
+from spark_jobs.pipeline.stream_definitions import Learning
+
+_BUCKETS = 64
+Incoming = Iterable[Message | tuple[WireError, Message]]
+Key = tuple[str, str, tuple[tuple[str, Any], ...]]
+
+
+@dataclass
+class Report:
+    """What a comparison found. events: rows of each side. expected: known losses by format and name.
+
+    messages: read on both sides; used: where their rows came from.
+    """
+
+    events: list[int] = field(default_factory=lambda: [0, 0])
+    ddl: list[int] = field(default_factory=lambda: [0, 0])
+    equal: int = 0
+    with_losses: int = 0
+    repeated: list[int] = field(default_factory=lambda: [0, 0])
+    expected: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    checksums: Counter[str] = field(default_factory=Counter)
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    most: int = 1000
+    messages: int = 0
+    used: Counter[Used] = field(default_factory=Counter)
+
+    def differ(self, kind: str, **more: Any) -> None:
+        """Counts a difference, and keeps the first `most` of them."""
+        self.kinds[kind] += 1
+        if len(self.differences) < self.most:
+            self.differences.append({"kind": kind, **more})
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.kinds else 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": "different" if self.kinds else "same", "rows": self.events, "ddl": self.ddl,
+            "equal": self.equal, "with_expected_losses": self.with_losses, "repeated": self.repeated,
+            "expected_losses": dict(sorted(self.expected.items())), "checksums": dict(sorted(self.checksums.items())),
+            "differences": dict(sorted(self.kinds.items())), "listed": self.differences,
+        }  # fmt: skip
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        yield f"rows {self.events[0]} and {self.events[1]}"
+        yield f"equal {self.equal}"
+        yield f"equal but for expected losses {self.with_losses}"
+        for name, count in sorted(self.expected.items()):
+            yield f"  expected loss: {name}: {count}"
+        if any(self.repeated):
+            yield f"repeated (the same change again) {self.repeated[0]} and {self.repeated[1]}: left out"
+        if self.checksums:
+            yield "checksums " + ", ".join(f"{name} {n}" for name, n in sorted(self.checksums.items()))
+        yield f"differences {self.kinds.total()}" + (
+            f" ({', '.join(f'{k} {n}' for k, n in sorted(self.kinds.items()))})" if self.kinds else ""
+        )
+        for found in self.differences:
+            yield "  " + " ".join(f"{name}={value}" for name, value in found.items())
+        if self.kinds.total() > len(self.differences):
+            yield f"  … and {self.kinds.total() - len(self.differences)} more"
+
+
+@dataclass(frozen=True)
+class One:
+    """One side of a comparison."""
+
+    incoming: Incoming
+    side: Side
+    name: str
+
+
+def compare(first: One, second: One, report: Report) -> Report:
+    """Compares all events. Memory: a 64th of the rows at a time, the rest waits in temporary files."""
+    with ExitStack() as stack:
+        spools = [_Spool(stack), _Spool(stack)]
+        statements = [
+            _read(one, spool, report, n) for n, (one, spool) in enumerate(zip((first, second), spools, strict=True))
+        ]
+        _ddl(statements, report)
+        for bucket in range(_BUCKETS):
+            groups = [spool.groups(bucket) for spool in spools]
+            for key in groups[0].keys() | groups[1].keys():
+                _key(key, groups[0].get(key, []), groups[1].get(key, []), report, (first.side, second.side))
+    return report
+
+
+class _Spool:
+    """Rows in files by the hash of their key; tables stay in memory, once each."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._files: list[IO[bytes]] = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(_BUCKETS)]  # noqa: SIM115
+        self._tables: list[Table] = []
+        self._known: dict[int, int] = {}
+        self._number = 0
+
+    def add(self, key: Key, event: RowChange, place: str) -> None:
+        at = self._known.get(id(event.table))
+        if at is None:
+            at = self._known[id(event.table)] = len(self._tables)
+            self._tables.append(event.table)
+        slim = replace(event, table=None, extra={})  # type: ignore[arg-type]
+        self._number += 1
+        pickle.dump(
+            (key, at, self._number, place, slim), self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS]
+        )
+
+    def groups(self, bucket: int) -> dict[Key, list[_Row]]:
+        file = self._files[bucket]
+        file.seek(0)
+        found: dict[Key, list[_Row]] = defaultdict(list)
+        while True:
+            try:
+                key, at, number, place, event = pickle.load(file)
+            except EOFError:
+                return found
+            event.table = self._tables[at]
+            found[key].append(_Row(event, number, place))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    event: RowChange
+    number: int
+    place: str
+
+
+def _read(one: One, spool: _Spool, report: Report, n: int) -> set[tuple[int | None, str]]:
+    """Spools the rows of a side; its DDL statements."""
+    decoder, ddl = Learning(one.side).decoder, set[tuple[int | None, str]]()
+    seen: Bounded[bytes, bool] = Bounded(1_000_000)
+    for item in one.incoming:
+        message = item if isinstance(item, Message) else item[1]
+        report.messages += 1
+        result = decode_one(decoder, message, True) if isinstance(item, Message) else None
+        error = result.error if result else item[0]  # type: ignore[index]
+        if error is not None or result is None:
+            report.differ("error", side=one.name, at=place_of(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
+            continue
+        report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
+        for note in result.notes:
+            report.differ("checksum", side=one.name, at=place_of(message), detail=note)
+        for number, event in enumerate(result.events):
+            if isinstance(event, DdlEvent):
+                ddl.add((event.commit_ts, event.query))
+            if not isinstance(event, RowChange):
+                continue
+            report.events[n] += 1
+            report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
+            # With its values: a change that comes again and says something else is no repetition.
+            id_ = identity(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
+            id_ = blake2b(id_, digest_size=16).digest()
+            if event.key and event.commit_ts is not None and seen.get(id_):
+                report.repeated[n] += 1  # TiCDC sends at least once: a repeated change is the same change
+                continue
+            seen[id_] = True
+            spool.add(_key_of(event), event, place_of(message))
+    report.ddl[n] = len(ddl)
+    return ddl
+
+
+def _key_of(event: RowChange) -> Key:
+    """What rows of both sides meet by. Without a key: the commit_ts."""
+    row: Mapping[str, Any] = (event.before if event.op == "d" else event.after) or {}
+    names = (sanitise_name(event.db), sanitise_name(event.table_name))
+    if not event.key or any(name not in row for name in event.key):
+        return (*names, (("", event.commit_ts),))
+    return (*names, tuple(sorted((sanitise_name(n), _comparable(event, n, row[n])) for n in event.key)))
+
+
+def _comparable(event: RowChange, name: str, value: Any) -> Any:
+    """A key's value in a form that all formats agree on: TIMESTAMP in UTC, fraction digits and DECIMAL zeros cut."""
+    column = event.table.by_name.get(name)
+    kind = column.type.kind if column else None
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "big") if kind is Kind.BIT else value
+    if not isinstance(value, str):
+        return value
+    try:
+        if kind is Kind.TIMESTAMP:
+            value = values.shift_zone(value, event.zone, "UTC")[0]
+    except ValueError:
+        return value
+    if kind in (Kind.TIMESTAMP, Kind.DATETIME, Kind.TIME, Kind.DECIMAL) and "." in value:
+        return value.rstrip("0").rstrip(".")
+    return value
+
+
+def _ddl(statements: list[set[tuple[int | None, str]]], report: Report) -> None:
+    """DDL is compared where both sides have some."""
+    if not all(statements):
+        return
+    for kind, missing in (("ddl_missing", statements[0] - statements[1]), ("ddl_extra", statements[1] - statements[0])):
+        for commit_ts, query in sorted(missing, key=repr):
+            report.differ(kind, commit_ts=commit_ts, query=query)
+
+
+def _key(key: Key, one: list[_Row], two: list[_Row], report: Report, sides: tuple[Side, Side]) -> None:
+    """The events of one key: each finds its other, by commit_ts, else (one has none) by its turn."""
+    waiting: dict[int | None, list[_Row]] = defaultdict(list)
+    for row in two:
+        waiting[_time(row)].append(row)
+    pairs: list[tuple[_Row, _Row]] = []
+    left: list[_Row] = []
+    for row in one:
+        same = waiting.get(_time(row)) or []
+        alike = (o for o in same if (o.event.op == "d") == (row.event.op == "d"))
+        # Of rows without a key those with the same values meet: their order is nobody's to keep.
+        fits = None if row.event.key else next((o for o in same if _values(o) == _values(row)), None)
+        fits = fits or next(alike, None)
+        if fits is None:
+            left.append(row)
+        else:
+            same.remove(fits)
+            pairs.append((row, fits))
+    rest = [row for rows in waiting.values() for row in rows]
+    for row in list(left):  # a delete whose format tells no commit_ts
+        other = next((o for o in rest if _unplaced(row, o) and (o.event.op == "d") == (row.event.op == "d")), None)
+        if other is not None:
+            left.remove(row)
+            rest.remove(other)
+            pairs.append((row, other))
+    for kind, rows in (("missing", left), ("extra", rest)):
+        for row in rows:
+            report.differ(kind, **_who(row))
+    _order(pairs, report)
+    for row, other in pairs:
+        _pair(row, other, report, sides)
+
+
+def _values(row: _Row) -> Any:
+    return row.event.op, row.event.before, row.event.after
+
+
+def _time(row: _Row) -> int | None:
+    """The commit_ts, None for one that was made up."""
+    return None if "synthetic_commit_ts" in row.event.flags else row.event.commit_ts
+
+
+def _unplaced(one: _Row, two: _Row) -> bool:
+    return _time(one) is None or _time(two) is None
+
+
+def _order(pairs: list[tuple[_Row, _Row]], report: Report) -> None:
+    last = 0
+    pairs = [pair for pair in pairs if pair[0].event.key]
+    for row, other in sorted(pairs, key=lambda p: p[0].number):
+        if other.number < last:
+            report.differ("order", **_who(row), other=other.place)
+        last = max(last, other.number)
+
+
+def _pair(row: _Row, other: _Row, report: Report, sides: tuple[Side, Side]) -> None:
+    lost = False
+    same = True
+    first, second = row.event, other.event
+    for found in differences(first, second, second.table_version is not None, sides[1].format):
+        name = _expected(found, first, second)
+        if name is None:
+            same = False
+            report.differ("value" if found.cell else found.where, **_told(found, row, other))
+        else:
+            lost = True
+            report.expected[name] += 1
+    if same and lost:
+        report.with_losses += 1
+    elif same:
+        report.equal += 1
+
+
+def _expected(found: Difference, first: RowChange, second: RowChange) -> str | None:
+    """The known loss that a difference is, of either format, by name."""
+    if found.where in ("op", "commit_ts", "key", "name", "table"):
+        return _of_event(found, first, second)
+    turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
+    column = found.cell.column if found.cell else None
+    there = second.table.by_name.get(column.name, column) if column else None
+    back = Cell(there, found.second, second, first.table_version is not None) if there else None
+    for where, cell, pair in (
+        (found.where, found.cell, Pair(column, found.first, found.second, first, second)),
+        (turned.get(found.where, found.where), back, Pair(there, found.second, found.first, second, first)),
+    ):
+        for loss in LOSSES:
+            if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):
+                return f"{pair.back.format}: {loss.what}"
+    return None
+
+
+_SYNTHETIC = "commit_ts that the source does not have"
+
+
+def _of_event(found: Difference, first: RowChange, second: RowChange) -> str | None:
+    if found.where == "commit_ts":
+        unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
+        return _SYNTHETIC if unplaced else None
+    if found.where == "table" and sanitise_name(str(found.first)) == sanitise_name(str(found.second)):
+        return "names: sanitised"
+    for pair in (
+        Pair(None, found.first, found.second, first, second),
+        Pair(None, found.second, found.first, second, first),
+    ):
+        for loss in LOSSES:
+            if loss.where == found.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
+                return f"{pair.back.format}: {loss.what}"
+    return None
+
+
+def _is_of(loss: Loss, event: RowChange) -> bool:
+    """Whether a format loses this, in any of its forms."""
+    of = any(form.partition("/")[0] == event.format for form in loss.to)
+    return of and not (loss.undefined and event.table_version is not None)
+
+
+def _who(row: _Row) -> dict[str, Any]:
+    event = row.event
+    shown = (event.before if event.op == "d" else event.after) or {}
+    key = {name: plain_value(shown[name]) for name in event.key if name in shown}
+    return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
+
+
+def _told(found: Difference, row: _Row, other: _Row) -> dict[str, Any]:
+    column = {"column": found.cell.column.name} if found.cell else {}
+    return {**_who(row), **column, "one": _text(found.first), "two": _text(found.second), "other": other.place}
+
+
+def _text(value: Any) -> Any:
+    return plain_value(value) if isinstance(value, bytes) else value if isinstance(value, str | None) else str(value)

@@ -1,0 +1,282 @@
+"""A table's history as a merge needs it: what its columns were called and when, what was added, when it was emptied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import new_catalog
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode, mode_of
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import (
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    DropTables,
+    ExchangePartition,
+    FlashbackDatabase,
+    NoColumnEffect,
+    NoRowEffect,
+    RecoverTable,
+    RenameColumn,
+    Statement,
+    TruncateTable,
+)
+from schemas.model import values
+from schemas.model.errors import DdlError, SetupError
+from schemas.model.event import DdlEvent
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import Kind
+from spark_jobs.lake.name_history import folded, line_of, named
+from spark_jobs.pipeline.table_view import plain_default
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one statement did to the table. before, after: None where the table was not there.
+
+    renamed: old name → new, other letters of the same name too. emptied: all rows went (TRUNCATE, or CREATE after a
+    DROP; a DROP alone leaves the copy, which RECOVER TABLE makes right again). unsure: what the statement is called,
+    where it took rows away or brought some back and nothing tells which.
+    """
+
+    commit_ts: int
+    before: Table | None
+    after: Table | None
+    renamed: dict[str, str] = field(default_factory=dict)
+    emptied: bool = False
+    unsure: str = ""
+
+
+def statements_of(path: Path | None) -> list[DdlText]:
+    """The statements of a --ddl file: JSON lines, or a golden's meta.json (its SQL as typed). SetupError USAGE."""
+    if path is None or path == Path("stream"):
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.name.endswith(".meta.json"):
+            steps = [s for s in json.loads(text)["steps"] if s["kind"] == "ddl"]
+            return [DdlText(s["commit_ts"], s["schema"], s["sql"], TYPED) for s in steps]
+        return [_statement(json.loads(line)) for line in text.split("\n") if line.strip()]
+    except OSError as error:
+        raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise SetupError("USAGE", details=f"--ddl {path}: {error}") from error
+
+
+def _statement(found: dict[str, Any]) -> DdlText:
+    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+    modes: dict[str, Mode] = {"wire": WIRE, "show": SHOW, "typed": Mode.typed(found.get("sql_mode", ""))}
+    return DdlText(found["commit_ts"], found.get("db", ""), found["query"], modes[mode])
+
+
+def of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
+    """DDL as the stream carried it."""
+    return [
+        DdlText(e.commit_ts, e.db, e.query, mode_of(e.format)) for e in events if e.query and e.commit_ts is not None
+    ]
+
+
+def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
+    """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
+
+    id_: the table's name at any time (spark_jobs.lake.name_history). SetupError USAGE says which statement can't be
+    read.
+    """
+    ordered = in_order(statements)
+    catalog, found, gone = new_catalog(), list[Step](), False
+    line = line_of(ordered, id_)
+    for number, one in enumerate(ordered):
+        old, new = line.name_before(number), line.name_after(number)
+        id_ = new or old or id_
+        before, statement = catalog.table(old) if old else None, None
+        try:
+            statement = parse(one.query, one.mode, one.db)
+            if one.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+            catalog = apply(catalog, statement, one.db)
+        except DdlError as error:
+            if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
+                found += [Step(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if gone else []
+                continue
+            if id_.table.lower() not in one.query.lower():
+                continue  # another table's
+            details = f"DDL at commit_ts {one.commit_ts}, {one.query[:200]!r}: {error.detail}"
+            raise SetupError("USAGE", details=f"the history of {id_} can't be followed: {details}") from error
+        if new is None:
+            continue  # the name is another table's yet
+        after = catalog.table(new)
+        truncated = isinstance(statement, TruncateTable) and same_table(named(statement.table, one.db), id_)
+        back = isinstance(statement, RecoverTable | FlashbackDatabase)
+        again = before is None and after is not None and gone and not back
+        unsure = _unsure(statement, one, id_)
+        if back and before is None and after is not None and not (gone and _by_its_name(statement)):
+            unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
+        gone = gone if after is None and before is None else after is None
+        renamed: dict[str, str] = {}
+        if before is not None and after is not None:
+            renamed = _other_letters(before, after)
+            if isinstance(statement, AlterTable) and any(
+                same_table(named(statement.table, one.db), i) for i in (id_, before.id)
+            ):
+                renamed |= _column_renames(statement, before)
+        if truncated or again or renamed or unsure or before != after:
+            found.append(Step(one.commit_ts, before, after, renamed, truncated or again, unsure))
+    return found
+
+
+def in_order(statements: Iterable[DdlText]) -> list[DdlText]:
+    """Each statement once, by commit_ts."""
+    return sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
+
+
+def same_table(one: TableId, other: TableId) -> bool:
+    """Whether two names are those of one table: TiDB takes them in any letters."""
+    return folded(one) == folded(other)
+
+
+_OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
+
+
+def _unsure(statement: Statement, one: DdlText, id_: TableId) -> str:
+    """What a statement is called that took rows of the table away or brought some, and does not say which."""
+    if isinstance(statement, AlterTable):
+        ours = same_table(named(statement.table, one.db), id_)
+        for clause in statement.clauses:
+            if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
+                return clause.what
+            if isinstance(clause, ExchangePartition) and (ours or same_table(named(clause.table, one.db), id_)):
+                return "EXCHANGE PARTITION"
+    if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
+        query = one.query.lower()
+        if "cluster" in query or id_.table.lower() in query or id_.db.lower() in query:
+            return statement.what
+    return ""
+
+
+def _by_its_name(statement: Statement) -> bool:
+    return not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
+
+
+def _other_letters(before: Table, after: Table) -> dict[str, str]:
+    """Columns that are written in other letters now."""
+    now = {c.name.lower(): c.name for c in after.columns}
+    return {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
+
+
+def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
+    """Old names, as the table writes them (DDL may name a column in other letters), → new ones."""
+    own = {c.name.lower(): c.name for c in before.columns}
+    found: dict[str, str] = {}
+    for clause in statement.clauses:
+        if isinstance(clause, RenameColumn):
+            found[own.get(clause.old.lower(), clause.old)] = clause.new
+        elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
+            found[own.get(clause.old.lower(), clause.old)] = clause.column.name
+    return found
+
+
+def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | None]]:
+    """[(until, name)…] oldest first: what the column was called in rows with commit_ts ≤ until.
+
+    None: it was not there yet; a column of that name in such rows was another, dropped or renamed since.
+    """
+    found: list[tuple[int, str | None]] = []
+    name = column
+    for step in reversed(steps):
+        old = next((old for old, new in step.renamed.items() if new == name), None)
+        if old is not None:
+            found.insert(0, (step.commit_ts, old))
+            name = old
+        elif came(step, name):
+            found.insert(0, (step.commit_ts, None))
+            break
+        if step.emptied:
+            break
+    return found
+
+
+def came(step: Step, name: str) -> bool:
+    """Whether the statement added the column to a table that was there."""
+    if step.before is None or step.after is None or name in step.renamed.values():
+        return False
+    there = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}
+    return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
+
+
+def types_over_time(steps: list[Step], column: Column) -> list[tuple[int, Column, Column]]:
+    """[(until, before, after)…] oldest first: in rows with commit_ts ≤ until a value is one of the column `before`."""
+    name, found = column.name, list[tuple[int, Column, Column]]()
+    for step in reversed(steps):
+        if step.emptied or came(step, name):
+            break
+        if step.before is None or step.after is None:
+            continue  # it was dropped, and brought back
+        old = column_before(step, name)
+        if old is not None and name in step.after.by_name:
+            found.insert(0, (step.commit_ts, old, step.after.by_name[name]))
+            name = old.name
+    return found
+
+
+def added(steps: list[Step], column: str) -> Column | None:
+    """The column as it was when ALTER TABLE added it; None for one that the table had from the start."""
+    name = column
+    for step in reversed(steps):
+        if step.emptied:
+            return None
+        if came(step, name) and step.after is not None:
+            return next(c for c in step.after.columns if c.name.lower() == name.lower())
+        name = next((old for old, new in step.renamed.items() if new == name), name)
+    return None
+
+
+def column_before(step: Step, name: str) -> Column | None:
+    """What a column of the table after a statement was before it."""
+    if step.before is None:
+        return None
+    return step.before.by_name.get(next((old for old, new in step.renamed.items() if new == name), name))
+
+
+def _padded(column: Column, value: Any) -> Any:
+    """BINARY(n) has n bytes, whatever its default was written as."""
+    if column.type.name != "binary" or value is None:
+        return value
+    return (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
+
+
+def filled(column: Column) -> tuple[bool, Any]:
+    """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
+
+    An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.
+    """
+    if column.has_default and column.default is not None:
+        moment = str(column.default).upper().startswith("CURRENT_")
+        unknown = column.default_is_expr or column.default_unzoned or moment
+        return (False, None) if unknown else (True, _padded(column, plain_default(column)))
+    if column.nullable:
+        return True, None
+    kind = column.type.kind
+    if kind in (Kind.ENUM, Kind.SET):
+        return True, column.elements[0] if kind is Kind.ENUM and column.elements else ""
+    if kind in _ZERO:
+        digits = "." + "0" * (column.scale or 0) if column.scale else ""
+        return True, _ZERO[kind] + (digits if kind in _WITH_DIGITS else "")
+    if kind is Kind.BINARY:
+        return True, b"\0" * (column.length or 1) if column.type.name == "binary" else b""
+    if kind is Kind.BIT and column.length:
+        return True, b"\0" * values.bit_size(column.length)
+    return (True, "null") if kind is Kind.JSON else (False, None)
+
+
+_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_ZERO = {
+    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
+    Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",
+    Kind.TIME: "00:00:00",
+}  # fmt: skip

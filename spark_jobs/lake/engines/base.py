@@ -1,0 +1,102 @@
+"""What `merge` asks of a Delta table, whichever library writes it: one file a library, one entry in ENGINES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a Delta table. type: as Spark writes it in DDL. comment: "" for none."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """How the rows of a source `s` go into a table `t`.
+
+    keys, values: a column of the table and that of the source, by name; keys are never NULL. delete, update, insert:
+    conditions over both in SQL that Spark and DataFusion take; delete None: nothing is deleted.
+    """
+
+    keys: Sequence[tuple[str, str]]
+    values: Sequence[tuple[str, str]]
+    update: str
+    insert: str = "true"
+    delete: str | None = None
+
+
+class DeltaTable(Protocol):
+    """A Delta table of a path, which need not be there yet. Each method that changes it makes one commit."""
+
+    def exists(self) -> bool: ...
+
+    def prepare(self) -> dict[str, str]:
+        """The properties of a table that is there, which is changed after that.
+
+        SetupError STOPPED where this library can't write it.
+        """
+        ...
+
+    def read(self) -> DataFrame: ...
+
+    def properties(self) -> dict[str, str]: ...
+
+    def remember(self, name: str, value: str) -> None:
+        """Sets a table property."""
+        ...
+
+    def create(self, columns: Sequence[Shown], properties: Mapping[str, str]) -> None: ...
+
+    def overwrite(self, frame: DataFrame) -> None:
+        """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
+        ...
+
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        """Before columns of these types come. have: the types of those that are there."""
+        ...
+
+    def add(self, column: Shown) -> None: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def drop(self, name: str) -> None: ...
+
+    def comment(self, name: str, text: str) -> None: ...
+
+    def widen(self, name: str, kind: str) -> bool:
+        """Another type in place; False: the table must be written anew."""
+        ...
+
+    def delete(self, where: str) -> None:
+        """where: Spark SQL over the table's columns, as `value` of update."""
+        ...
+
+    def update(self, name: str, value: str, where: str) -> None: ...
+
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None: ...
+
+
+Engine = Callable[["SparkSession", str], DeltaTable]
+
+ENGINES: Mapping[str, str] = {
+    "delta-spark": "spark_jobs.lake.engines.delta_spark:SparkDelta",
+    "deltalake": "spark_jobs.lake.engines.delta_rs:Deltalake",
+}
+AUTO = "auto"
+
+
+def engine(name: str) -> Engine:
+    """An entry of ENGINES, imported."""
+    module, made = ENGINES[name].split(":")
+    found: Engine = getattr(import_module(module), made)
+    return found

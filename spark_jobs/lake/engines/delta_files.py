@@ -1,0 +1,72 @@
+"""What both Delta engines ask of a table's folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.model.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A table that we make: columns can be renamed, types can widen.
+PROPERTIES: Mapping[str, str] = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+}
+
+
+def at(path: str) -> str:
+    """A path as a table's name in SQL."""
+    return "delta.`" + absolute(path).replace("`", "``") + "`"
+
+
+def absolute(path: str) -> str:
+    """A path of this machine in full; one with a scheme (s3a://…) as it is."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def check_place(path: str) -> None:
+    """SetupError USAGE for a path of this machine that no table can be at."""
+    if "://" in path:
+        return
+    place = Path(path).absolute()
+    there = next(p for p in (place, *place.parents) if p.exists())
+    if not there.is_dir():
+        raise SetupError("USAGE", details=f"delta:{path}: {there} is no folder")
+    if not os.access(there, os.W_OK):
+        raise SetupError("USAGE", details=f"delta:{path}: {there} can't be written")
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Whether there is a Delta table at the path."""
+    jvm: Any = spark._jvm
+    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute(path)))
+
+
+def clear_unborn(spark: SparkSession, path: str) -> None:
+    """Removes the log of a table that was never made. Where there is anything else, nothing is touched.
+
+    A CREATE TABLE that is killed before its commit leaves a folder that Delta takes neither for a table nor for an
+    empty place.
+    """
+    jvm: Any = spark._jvm
+    place = jvm.org.apache.hadoop.fs.Path(absolute(path))
+    log = jvm.org.apache.hadoop.fs.Path(place, "_delta_log")
+    files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(log):
+        return
+    found = files.listFiles(place, True)
+    while found.hasNext():
+        if not found.next().getPath().getName().startswith("."):  # of a commit that was not finished
+            return
+    files.delete(log, True)
+
+
+def allow_ntz(spark: SparkSession, path: str, wanted: Iterable[str], have: Iterable[str]) -> None:
+    """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
+    if any("timestamp_ntz" in kind for kind in wanted) and not any("timestamp_ntz" in kind for kind in have):
+        spark.sql(f"ALTER TABLE {at(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

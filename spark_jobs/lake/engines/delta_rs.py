@@ -1,0 +1,241 @@
+"""Delta tables written by deltalake, with no jar of Delta's: for `merge` where delta-spark can't be had.
+
+Spark reads the files that the table's log names and makes the rows; deltalake commits them. It has neither column
+mapping nor type widening, so a column that is renamed, dropped or of another type writes the table anew. Rows pass from
+Spark to deltalake through Parquet files beside the table, a batch at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from schemas.model.errors import SetupError
+from schemas.model.spark_types import quoted
+from spark_jobs.lake.engines import delta_files
+from spark_jobs.lake.engines.base import Shown, Upsert
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NTZ = "timestampNtz"
+# What deltalake can't write; it says so itself, in other words and late.
+_NOT_WRITTEN = frozenset(("columnMapping", "typeWidening", "typeWidening-preview", "deletionVectors"))
+_MISTAKEN = frozenset("[]^|\\%")  # letters of paths that it panics at, or takes for others
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+def _refusing(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concatenate[Deltalake, P], R]:
+    """What deltalake can't do is told as ours: SetupError STOPPED."""
+
+    @wraps(method)
+    def told(table: Deltalake, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return method(table, *args, **kwargs)
+        except (DeltaError, OSError) as error:
+            raise SetupError("STOPPED", where=f"delta:{table.path}", details=f"deltalake: {error}") from error
+
+    return told
+
+
+@dataclass(frozen=True)
+class Deltalake:
+    """A spark_jobs.lake.engines.base.DeltaTable, in a folder of this machine. SetupError USAGE for a path with a
+    scheme.
+    """
+
+    spark: SparkSession
+    path: str
+
+    def __post_init__(self) -> None:
+        if "://" in self.path:
+            details = (
+                f"delta:{self.path}: by deltalake merge writes to folders alone; --engine delta-spark writes there"
+            )
+            raise SetupError("USAGE", details=details)
+        if bad := sorted(_MISTAKEN & {*self._place}):
+            details = f"delta:{self.path}: deltalake takes no folder with {' '.join(bad)} in its name"
+            raise SetupError("USAGE", details=details)
+
+    # ---- what is there
+    def exists(self) -> bool:
+        from deltalake import DeltaTable
+
+        return DeltaTable.is_deltatable(self._place)
+
+    @_refusing
+    def prepare(self) -> dict[str, str]:
+        protocol = self._table().protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        if found := sorted(features & _NOT_WRITTEN):
+            details = (
+                f"the table has {', '.join(found)}, which deltalake can't write: delta-spark made it, go on with"
+                " --engine delta-spark, or begin anew in another place"
+            )
+            raise SetupError("STOPPED", where=f"delta:{self.path}", details=details)
+        return self.properties()
+
+    @_refusing
+    def read(self) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        table = self._table()
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        files = [unquote(urlsplit(uri).path) for uri in table.file_uris()]
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        # The log's names are no patterns, whatever letters the folder has.
+        return self.spark.read.schema(schema).option("__globPaths__", "false").parquet(*files)
+
+    @_refusing
+    def properties(self) -> dict[str, str]:
+        return {name: value for name, value in self._table().metadata().configuration.items() if value is not None}
+
+    # ---- changes of the table
+    @_refusing
+    def create(self, columns: Sequence[Shown], properties: Mapping[str, str]) -> None:
+        from deltalake import DeltaTable, Schema
+
+        fields = [json.loads(_field(column).to_json()) for column in columns]
+        schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+        DeltaTable.create(self._place, schema, configuration=dict(properties), raise_if_key_not_exists=False)
+
+    @_refusing
+    def remember(self, name: str, value: str) -> None:
+        self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
+
+    @_refusing
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        from deltalake import TableFeatures
+
+        del have  # the log tells
+        table = self._table()
+        if any("timestamp_ntz" in kind for kind in types) and _NTZ not in (table.protocol().reader_features or ()):
+            table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
+
+    @_refusing
+    def add(self, column: Shown) -> None:
+        self._table().alter.add_columns([_field(column)])
+
+    @_refusing
+    def comment(self, name: str, text: str) -> None:
+        self._table().alter.set_column_metadata(name, {"comment": text})
+
+    def widen(self, name: str, kind: str) -> bool:
+        del name, kind
+        return False
+
+    # ---- changes of its rows
+    @_refusing
+    def overwrite(self, frame: DataFrame) -> None:
+        from deltalake import write_deltalake
+
+        with self._rows_of(frame) as rows:
+            write_deltalake(self._place, rows, mode="overwrite", schema_mode="overwrite")
+
+    def rename(self, old: str, new: str) -> None:
+        self.overwrite(self.read().withColumnRenamed(old, new))
+
+    def drop(self, name: str) -> None:
+        self.overwrite(self.read().drop(name))
+
+    def delete(self, where: str) -> None:
+        from pyspark.sql import functions as F
+
+        self.overwrite(self.read().where(~F.coalesce(F.expr(where), F.lit(False))))
+
+    def update(self, name: str, value: str, where: str) -> None:
+        from pyspark.sql import functions as F
+
+        frame = self.read()
+        metadata = frame.schema[name].metadata
+        made = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quoted(name)))
+        self.overwrite(frame.withColumn(name, made.alias(name, metadata=metadata)))
+
+    @_refusing
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
+        on = " AND ".join(f"t.{_quoted(ours)} = s.{_quoted(theirs)}" for ours, theirs in upsert.keys)
+        values = {_quoted(ours): f"s.{_quoted(theirs)}" for ours, theirs in upsert.values}
+        with self._rows_of(frame) as rows:
+            merger = self._table().merge(rows, predicate=on, source_alias="s", target_alias="t")
+            if upsert.delete:
+                merger = merger.when_matched_delete(upsert.delete)
+            merger = merger.when_matched_update(values, upsert.update)
+            merger.when_not_matched_insert(values, upsert.insert).execute()
+
+    # ---- how
+    @property
+    def _place(self) -> str:
+        return delta_files.absolute(self.path)
+
+    def _table(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        return DeltaTable(self._place)
+
+    @contextmanager
+    def _rows_of(self, frame: DataFrame) -> Iterator[pa.RecordBatchReader]:
+        """The frame's rows, as they are read from files that Spark writes."""
+        import pyarrow.dataset as ds
+
+        # A name with an underscore is none of the table's files; beside them, as executors may be elsewhere.
+        folder = Path(self._place, f"_bridge_rows-{uuid4().hex}")
+        try:
+            with _set(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
+                frame.write.parquet(str(folder))
+            files = sorted(map(str, folder.glob("*.parquet")))
+            yield _told(ds.dataset(files, format="parquet"), frame)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _told(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
+    """Rows whose fields have the frame's comments, and may be NULL."""
+    import pyarrow as pa
+
+    comments = {f.name: {"comment": f.metadata["comment"]} for f in frame.schema.fields if "comment" in f.metadata}
+    fields = [pa.field(f.name, f.type, True, comments.get(f.name)) for f in rows.schema]
+    schema = pa.schema(fields)
+    batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in rows.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _field(column: Shown) -> Any:
+    from deltalake import Field
+    from pyspark.sql.types import DataType
+
+    described = {
+        "name": column.name, "type": DataType.fromDDL(column.type).jsonValue(), "nullable": True,
+        "metadata": {"comment": column.comment} if column.comment else {},
+    }  # fmt: skip
+    return Field.from_json(json.dumps(described))
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
+
+
+def _quoted(name: str) -> str:
+    """A name in DataFusion's SQL."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,336 @@
+"""The columns of a Delta table that mirrors a table of TiDB, over its history.
+
+A rename renames, a wider type widens, a dropped column goes, an added one comes with what TiDB shows in the rows that
+were there. How far that is stands in a table property, so that a run that was cut off goes on. Rows that were written
+before a column got another type become what TiDB made of them (`spark_jobs.lake.conversions`); where nobody can tell
+what that is, the job stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from schemas.model import values
+from schemas.model.errors import SetupError
+from schemas.model.spark_types import EXACT, Types, metadata_of, quoted, spark_type
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import Kind
+from spark_jobs.lake.column_history import Step, came, column_before, filled
+from spark_jobs.lake.conversions import converted_text, converter
+from spark_jobs.lake.engines.base import DeltaTable, Engine, Shown
+from spark_jobs.lake.tombstones import COMMIT_TS, Stones
+from spark_jobs.pipeline.table_view import READ as PYTHON
+from spark_jobs.spark.sql_expressions import _CONVERT, _literal
+from spark_jobs.spark.temporal_sql import READ
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+APPLIED = "bridge.schema_ts"
+"""Table property: the commit_ts up to which the history is followed."""
+_TYPES, _RENAMED, _NAME, _UNBURIED = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+_BETWEEN = "_bridge_renamed_"
+NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
+    by time (history_names.table_names).
+    """
+
+    spark: SparkSession
+    id: TableId
+    path: str
+    engine: Engine
+    types: Types = EXACT
+    zone: str = "UTC"
+    names: Sequence[tuple[int, TableId | None]] = ()
+
+    @property
+    def delta(self) -> DeltaTable:
+        return self.engine(self.spark, self.path)
+
+    def _stones(self, keys: list[Column]) -> Stones:
+        return Stones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
+
+    # ---- values
+    def _converted(self, value: str, old: Column, new: Column) -> str:
+        """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: nobody can tell."""
+        name = f"bridge_{crc32(repr((old, new)).encode()):08x}"
+        self.spark.udf.register(name, converted_text(old, new), "string")
+        return f"{name}({value})"
+
+    def _convert(self, text: str, column: Column) -> Any:
+        """A text in plain form as the column's type; NULL for what a temporal type or a number's can't hold."""
+        if column.type.kind in self.types.kinds:
+            return READ[column.type.kind](F.expr(text), self.zone)
+        if column.type.kind in NUMBERS:
+            return F.expr(f"try_cast(({text}) AS {self._type(column)})")
+        convert = _CONVERT.get(column.type.kind)
+        return F.expr(convert(f"({text})", column) if convert else text)
+
+    def _type(self, column: Column) -> str:
+        return spark_type(column, self.types)
+
+    def _filled(self, column: Column) -> tuple[bool, Any]:
+        """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
+        known, value = filled(column)
+        if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
+            value = values.shift_zone(value, "UTC", self.zone)[0]
+        return known, value
+
+    def _constant(self, column: Column, value: Any) -> str:
+        """A value in plain form as SQL of the column's Spark type; NULL for a zero date that it can't hold."""
+        if column.type.kind in self.types.kinds:
+            try:
+                made = PYTHON[column.type.kind](str(value), self.zone)
+            except (ValueError, ArithmeticError):
+                return f"CAST(NULL AS {self._type(column)})"
+            text = f"{made:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
+            return f"CAST({_literal(text)} AS {self._type(column)})"
+        return _constant(column, value)
+
+    # ---- columns
+    def _follow(self, table: Table, steps: list[Step]) -> int:
+        """Brings the columns of the Delta table, which is there, to where the table's are.
+
+        Deletes up to this commit_ts are not kept by key any more; -1: all are.
+        """
+        properties = self.delta.prepare()
+        applied, types = int(properties.get(APPLIED, 0)), properties.get(_TYPES, "exact")
+        if types != self.types.types:
+            details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
+            raise SetupError("USAGE", details=details)
+        self._refuse_other(properties, applied)
+        self._refuse_unknown(steps, applied)
+        keys = [c for c in table.columns if c.handle_key]
+        stones = self._stones(keys)
+        forgotten = [int(properties.get(_UNBURIED, -1))]
+        # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
+        for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
+            for number, step in enumerate(together):
+                if step.emptied:
+                    self.delta.delete(f"{COMMIT_TS} <= {commit_ts}")
+                    stones.forget(commit_ts)
+                if step.emptied and step.before is None and step.after is not None:
+                    self._begin_anew(step.after)
+                self._rename(step.renamed, f"{commit_ts}/{number}")
+                if step.after is not None:
+                    self._reach(step.after, step, drop=True)
+                forgotten.append(self._forgotten(stones.follow(step, self._of_keys(step))))
+            self.delta.remember(APPLIED, str(commit_ts))
+        self._reach(table, None, drop=bool(steps))
+        forgotten.append(self._forgotten(stones.fit() if keys else None))
+        if self.names and properties.get(_NAME) != str(self.names[-1][1]):
+            self.delta.remember(_NAME, str(self.names[-1][1]))
+        return max(forgotten)
+
+    def _begin_anew(self, table: Table) -> None:
+        """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""
+        wanted = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
+        other = [
+            name for name, kind in self._columns().items() if wanted.get(name.lower(), (name, kind)) != (name, kind)
+        ]
+        if other and self.delta.read().isEmpty():
+            for name in other:
+                self.delta.drop(name)
+
+    def _forgotten(self, commit_ts: int | None) -> int:
+        if commit_ts is None:
+            return -1
+        self.delta.remember(_UNBURIED, str(commit_ts))
+        return commit_ts
+
+    def _of_keys(self, step: Step) -> dict[str, Any]:
+        """What becomes of the values of key columns that got another type: by their old names."""
+        found: dict[str, Any] = {}
+        for column in step.after.columns if step.after else ():
+            old = column_before(step, column.name)
+            if column.handle_key and old is not None and self._other(old, column):
+                found[old.name] = self._convert(self._converted(quoted(old.name), old, column), column)
+        return found
+
+    def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
+        """Tables may have changed names since the last run: the rows that are there are those of one of them."""
+        told = properties.get(_NAME)
+        if told is None or not self.names:
+            return
+        now = next(name for until, name in self.names if applied < until)
+        if told.lower() == str(now).lower():
+            return
+        was = f"was {now} then" if now else "was not there yet"
+        details = (
+            f"{self.path} has the rows of what was {told} up to commit_ts {applied}; what is {self.names[-1][1]} now"
+            f" {was}: another table (RENAME TABLE), whose rows go to another place"
+        )
+        raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _refuse_unknown(self, steps: list[Step], applied: int) -> None:
+        """The columns that are there come of other statements than those given: one came late, or is not given now.
+
+        To follow what is given would drop columns with all their values, and fill others with NULL.
+        """
+        then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
+        if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
+            return
+        wanted, have = _shown(then[-1]), self._columns().keys() - {COMMIT_TS}
+        if any(name.startswith(_BETWEEN) for name in have):
+            return  # a run was cut off while columns got new names
+        # Or it was while a later step was followed.
+        later = [_shown(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
+        extra = have.difference(wanted, *later)
+        lost = {name for name in wanted - have if all(name in names for names in later)}
+        if extra or lost:
+            differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(lost))])
+            details = (
+                f"{self.path} follows the table's history up to commit_ts {applied}, and the history that is given has"
+                f" other columns there ({differ}): a statement is missing now, came late, or was changed. Give all of"
+                " them, and a new definition with a newer commit_ts; if one came late, merge the whole changelog into a"
+                " new place"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _rename(self, renamed: dict[str, str], name: str) -> None:
+        """Old names → new ones, all at once. name: of the step."""
+        have = self._columns()
+        if not {old.lower() for old in renamed} & {new.lower() for new in renamed.values()}:
+            for old, new in renamed.items():
+                if old in have and new not in have:
+                    self.delta.rename(old, new)
+            return
+        # A swap, a chain or other letters go by names that no other column has: a run that was cut off can go on.
+        if self.delta.properties().get(_RENAMED) != name:
+            for old, new in renamed.items():
+                if old in have:
+                    self.delta.rename(old, _BETWEEN + new)
+            self.delta.remember(_RENAMED, name)
+        for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
+            self.delta.rename(between, between.removeprefix(_BETWEEN))
+
+    def _create(self, table: Table, applied: int) -> None:
+        columns = [self._shown_as(c) for c in table.columns if not c.virtual]
+        properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
+        if self.names:
+            properties[_NAME] = str(self.names[-1][1])
+        self.delta.create([*columns, Shown(COMMIT_TS, "bigint")], properties)
+
+    def _shown_as(self, column: Column) -> Shown:
+        return Shown(column.name, self._type(column), _comment(column))
+
+    def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
+        """step: the one that made the table so; what it added gets a value in the rows that are there."""
+        have = self._columns()
+        self.delta.allow([self._type(c) for c in table.columns], [*have.values()])
+        columns = [c for c in table.columns if not c.virtual]
+        changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
+        if step is not None and changed:
+            self._rewrite(step, changed)
+        for column in (c for c in columns if c not in changed):
+            wanted = self._type(column)
+            if column.name not in have:
+                self.delta.add(self._shown_as(column))
+            elif have[column.name] != wanted:
+                self._retype(column.name, have[column.name], wanted)
+            known, value = self._filled(column)
+            if step is not None and came(step, column.name) and known and value is not None:
+                where = f"{COMMIT_TS} <= {step.commit_ts}"
+                self.delta.update(column.name, self._constant(column, value), where)
+        self._tell_types(columns)
+        shown = {c.name for c in columns} | {COMMIT_TS}
+        for name in set(have) - shown if drop else ():
+            self.delta.drop(name)
+
+    def _tell_types(self, columns: list[Column]) -> None:
+        """A column's comment is its TiDB type, as that is now."""
+        now = {field.name: field.metadata.get("comment", "") for field in self.delta.read().schema.fields}
+        for column in columns:
+            told = _comment(column)
+            if told and told != now.get(column.name):
+                self.delta.comment(column.name, told)
+
+    def _changes(self, step: Step, column: Column, have: str) -> bool:
+        """Whether TiDB made other values of the column's, which is not done yet."""
+        old = column_before(step, column.name)
+        if old is None or not self._other(old, column):
+            return False
+        return not (have == self._type(column) != self._type(old))
+
+    def _other(self, old: Column, new: Column) -> bool:
+        """Whether a column of the Delta table has other values after a change of type."""
+        if converter(old, new) is None:
+            return False
+        typed = old.type.kind is new.type.kind and new.type.kind in self.types.kinds
+        return not (typed and (new.scale or 0) >= (old.scale or 0))  # Spark's types have all digits
+
+    def _rewrite(self, step: Step, columns: list[Column]) -> None:
+        """The table anew, with what TiDB made of these columns' values."""
+        frame = self.delta.read()
+        made, lost = dict[str, Any](), []
+        for column in columns:
+            old, name = column_before(step, column.name), quoted(column.name)
+            assert old is not None
+            value = self._convert(self._converted(name, old, column), column)
+            lost.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
+            made[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
+        found = (
+            frame.select(F.coalesce(*lost, F.lit(None).cast("string")).alias("lost")).where("lost IS NOT NULL").first()
+        )
+        if found is not None:
+            details = (
+                f"column {found['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
+                " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        rows = frame.select(*(made.get(name, F.col(quoted(name))) for name in frame.columns))
+        self.delta.overwrite(rows)
+
+    def _retype(self, name: str, have: str, wanted: str) -> None:
+        """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""
+        if have == "string" and wanted != "string":
+            return  # text holds every value; nothing is converted that need not be
+        if self.delta.widen(name, wanted):
+            return
+        frame = self.delta.read()
+        back = f"try_cast(try_cast({quoted(name)} AS {wanted}) AS {have})"
+        try:
+            fits = frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty()
+        except AnalysisException:  # types that Spark makes nothing of each other
+            fits = False
+        if not fits:
+            details = f"column {name}: its rows don't fit from {have} to {wanted}"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})")))
+
+    def _columns(self) -> dict[str, str]:
+        return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
+
+
+def _shown(table: Table) -> set[str]:
+    return {c.name for c in table.columns if not c.virtual}
+
+
+def _sql_type(column: Column) -> str:
+    return str(metadata_of(column, certain=True).get("tidb_type", column.type.name))
+
+
+def _comment(column: Column) -> str:
+    """The column's TiDB type as its comment, "" where nobody knows it."""
+    told = metadata_of(column, certain=bool(column.charset) or column.id != 0)
+    return str(told["tidb_type"]) if told else ""
+
+
+def _constant(column: Column, value: Any) -> str:
+    """A value in plain form as SQL of the column's Spark type."""
+    if column.type.kind in (Kind.BIT, Kind.BINARY):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        return f"X'{data.hex()}'"
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return f"CAST({_literal(text)} AS {spark_type(column)})"

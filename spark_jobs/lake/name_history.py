@@ -1,0 +1,112 @@
+"""Which table a name means, and what that table was called when: RENAME TABLE over a history.
+
+TiDB's names of databases and tables are the same in any case of their letters (lower_case_table_names=2): they are
+compared folded, and shown as they are written. A table that gets the name of one that was renamed away or dropped is
+another table, but for CREATE after DROP: that goes on with the name, emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import AlterTable, CreateTable, Name, RenameTables, RenameTo, Statement
+from schemas.model.errors import DdlError
+from schemas.model.table import TableId
+
+NEVER_ENDS = (1 << 63) - 1
+
+
+def folded(id_: TableId) -> TableId:
+    """The name as TiDB compares it."""
+    return TableId(id_.db.lower(), id_.table.lower())
+
+
+def named(name: Name, db: str) -> TableId:
+    """The table that a statement names, run in this database."""
+    return TableId(name.db or db, name.table)
+
+
+class Past(NamedTuple):
+    """A name up to the statement of this number (in order) at commit_ts. None: the table was not there yet."""
+
+    number: int
+    commit_ts: int
+    name: TableId | None
+
+
+@dataclass(eq=False)
+class Line:
+    """One table through its renames."""
+
+    name: TableId
+    past: list[Past] = field(default_factory=list)
+
+    def name_before(self, number: int) -> TableId | None:
+        return next((p.name for p in self.past if p.number >= number), self.name)
+
+    def name_after(self, number: int) -> TableId | None:
+        return next((p.name for p in self.past if p.number > number), self.name)
+
+    def names(self) -> list[tuple[int, TableId | None]]:
+        """[(until, name)…]: what the table was called in rows with commit_ts ≤ until; the last one has no end."""
+        return [*((p.commit_ts, p.name) for p in self.past), (NEVER_ENDS, self.name)]
+
+    def called(self, id_: TableId) -> bool:
+        return any(p.name is not None and folded(p.name) == folded(id_) for p in self.past)
+
+
+def line_of(ordered: Iterable[DdlText], id_: TableId) -> Line:
+    """The table that has the name at the end; else the last one that had it. ordered: by commit_ts, each once."""
+    now, lines = dict[TableId, Line](), list[Line]()
+    for number, commit_ts, old, new in _moves(ordered):
+        if old is None:
+            # CREATE TABLE: another table than the one that had the name and was renamed away.
+            if folded(new) in now or not any(line.called(new) for line in lines):
+                continue
+            line = Line(new, [Past(number, commit_ts, None)])
+            lines.append(line)
+        else:
+            line = now.pop(folded(old)) if folded(old) in now else Line(old)
+            if line not in lines:
+                lines.append(line)
+            line.past.append(Past(number, commit_ts, line.name))
+            line.name = new
+        now[folded(new)] = line
+    by_name = next((line for line in reversed(lines) if line.called(id_)), None)
+    return now.get(folded(id_)) or by_name or Line(id_)
+
+
+def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
+    """`Line.names` of the table that is meant."""
+    return line_of(ordered, id_).names()
+
+
+def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | None, TableId]]:
+    """(number, commit_ts, old name, new name); None for old: CREATE TABLE."""
+    statements = list(ordered)
+    renaming = any("rename" in one.query.lower() for one in statements)
+    for number, one in enumerate(statements if renaming else ()):
+        words = one.query.lower()
+        if "rename" in words or "create" in words:
+            try:
+                statement = parse(one.query, one.mode, one.db)
+            except DdlError:
+                continue  # told where it matters
+            if isinstance(statement, CreateTable) and statement.temporary != "local":
+                yield number, one.commit_ts, None, named(statement.table, one.db)
+            for old, new in _renames(statement, one.db):
+                yield number, one.commit_ts, old, new
+
+
+def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
+    """(old, new) of the tables that a statement gives another name."""
+    if isinstance(statement, RenameTables):
+        return [(named(old, db), named(new, db)) for old, new in statement.pairs]
+    if isinstance(statement, AlterTable):
+        old = named(statement.table, db)
+        return [(old, named(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
+    return []

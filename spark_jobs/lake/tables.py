@@ -1,0 +1,120 @@
+"""Delta tables from Spark: the session that can write them, appends that happen once, and what a table is like."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from schemas.model.errors import SetupError
+from spark_jobs.lake.engines.base import AUTO, Engine, engine
+from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute, allow_ntz, exists
+from spark_jobs.spark.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+_OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
+
+
+def session(
+    master: str | None, delta: bool, config: Mapping[str, str] | None = None, by: str = "delta-spark"
+) -> SparkSession:
+    """A session, with Delta's jars and extension where a table is read or written.
+
+    by: one of spark_jobs.lake.engines.base.ENGINES, or "auto": delta-spark, or deltalake where that can't be had, which
+    is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta.
+    """
+    from pyspark.sql import SparkSession
+
+    given, active = dict(config or {}), SparkSession.getActiveSession()
+    if delta and by != "deltalake":
+        try:
+            given |= _settings_of(active)
+        except SetupError as error:
+            if by != AUTO or find_spec("deltalake") is None:
+                raise
+            why = str(error).split(". ")[0]
+            print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
+    if delta and active is not None:
+        return active
+    return spark_session("ticdc-bridge", master=master, config=given)
+
+
+def _settings_of(active: SparkSession | None) -> Mapping[str, str]:
+    """What a session that is yet to start needs for Delta. SetupError USAGE where there is one without it, or
+    spark-submit has no jars of Delta's; JAR_MISSING.
+    """
+    if active is not None:
+        if not has_delta(active):
+            details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
+            raise SetupError("USAGE", details=details)
+        return {}
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return delta_config()
+    # Under spark-submit the jars are the user's (--packages, --jars).
+    if not _submitted_with_delta():
+        raise SetupError("USAGE", details="spark-submit was given no jars of Delta's: --packages, --jars")
+    return SETTINGS
+
+
+def engine_of(spark: SparkSession, name: str) -> Engine:
+    """What writes tables in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto"."""
+    if name == AUTO:
+        name = "delta-spark" if has_delta(spark) else "deltalake"
+    return engine(name)
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether a session that runs has Delta's extension."""
+    return SETTINGS["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
+
+
+def _submitted_with_delta() -> bool:
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    return type(jvm.io.delta.sql.DeltaSparkSessionExtension).__name__ == "JavaClass"  # else JavaPackage: none is there
+
+
+def delta_config() -> dict[str, str]:
+    """The settings of a session that can write Delta tables, the pinned jars among them. SetupError JAR_MISSING."""
+    from spark_jobs.runtime.jars import jars
+
+    return {**SETTINGS, "spark.jars": ",".join(map(str, jars("delta")))}
+
+
+def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
+    """Appends rows; new columns and wider types widen the table. once: (application, number): a number at or below the
+    table's newest of this application was appended already, and is not again.
+
+    SetupError STOPPED where the table has a column of a type that the rows' can't become.
+    """
+    from pyspark.errors import AnalysisException
+
+    writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
+    if once is not None:
+        writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
+    spark = frame.sparkSession
+    if not exists(spark, path):
+        for name, value in PROPERTIES.items():
+            writer = writer.option(name, value)
+    else:
+        have = spark.read.format("delta").load(absolute(path)).schema.simpleString()
+        allow_ntz(spark, path, [frame.schema.simpleString()], [have])
+    try:
+        writer.save(absolute(path))
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith(_OTHER_TYPES):
+            details = f"its columns and those of the rows don't fit together: {' '.join(str(error).split())[:500]}"
+            raise SetupError("STOPPED", where=f"delta:{path}", details=details) from error
+        raise

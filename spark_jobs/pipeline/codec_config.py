@@ -1,0 +1,57 @@
+"""One side of a job: its format with options, schemas, tables and view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.formats.base import Context, Decoder, Encoder
+from schemas.inputs.claim_check_folder import ClaimFolder
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from schemas.model.ports import TableSource
+from spark_jobs.pipeline.table_view import TableView, ViewDecoder
+from spark_jobs.sources.schema_registry import Schemas
+from spark_jobs.sources.subject_names import Strategy, under
+
+PLAIN = "plain"
+"""The format of change events as lines: what `encode` reads."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
+
+    verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
+    are registered under. view: one table's rows must fit its columns' Spark types.
+    """
+
+    format: str
+    schemas: Schemas
+    options: Options
+    tables: TableSource | None = None
+    claims: ClaimFolder | None = None
+    verify_checksum: bool = False
+    learn: bool = False
+    strategy: Strategy = "topic"
+    view: TableView | None = None
+
+    def context(self) -> Context:
+        return Context(under(self.schemas, self.strategy), self.tables, self.options, self.claims)
+
+    def decoder(self) -> Decoder:
+        made = format_named(self.format).decoder(self.context())
+        return ViewDecoder(made, self.view, self.tables) if self.view else made
+
+    def encoder(self) -> Encoder:
+        return format_named(self.format).encoder(self.context())
+
+
+def check_any_order(side: Side) -> None:
+    """SetupError USAGE where Spark, which splits its input, would keep from a message what it needs of earlier ones."""
+    if format_named(side.format).in_order and side.tables is None:
+        details = (
+            f"{side.format} messages may need what earlier ones told, and Spark reads them apart: "
+            "give table definitions (--ddl), or run without Spark"
+        )
+        raise SetupError("USAGE", details=details)

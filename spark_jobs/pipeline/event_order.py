@@ -1,0 +1,54 @@
+"""Which change events are one, and what comes before what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from schemas.model.event import DdlEvent, Event, Message, RowChange
+
+_DELETE, _ROW, _DDL, _WATERMARK = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a stage after the codec needs of an event: its place in time, and what tells it from others.
+
+    rank: the order at one commit_ts (a delete, other rows, DDL, a watermark). id: of a row, b"" where it has none.
+    count: how many messages (or lines) were written for it.
+    """
+
+    commit_ts: int | None
+    rank: int
+    id: bytes
+    count: int = 1
+
+    @property
+    def is_row(self) -> bool:
+        return self.rank <= _ROW
+
+
+def mark(event: Event, origin: Message, number: int, count: int = 1) -> Mark:
+    """The mark of an event, the `number`th of its message."""
+    if isinstance(event, RowChange):
+        rank = _DELETE if event.op == "d" else _ROW
+        return Mark(event.commit_ts, rank, identity(event, origin, number), count)
+    return Mark(event.commit_ts, _DDL if isinstance(event, DdlEvent) else _WATERMARK, b"", count)
+
+
+def identity(event: RowChange, origin: Message, number: int) -> bytes:
+    """What a change is known by, hashed: (db, table, key, commit_ts, op).
+
+    Without a key or a commit_ts: topic, partition, offset and number in the message; b"" where these are not known.
+    """
+    row = (event.before if event.op == "d" else event.after) or {}
+    parts: tuple[Any, ...]
+    if event.key and event.commit_ts is not None and all(name in row for name in event.key):
+        values = tuple(row[name] for name in event.key)
+        parts = (event.db, event.table_name, event.key, values, event.commit_ts, event.op)
+    elif origin.offset is None:
+        return b""
+    else:
+        parts = (origin.topic, origin.partition, origin.offset, number)
+    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()

@@ -1,0 +1,32 @@
+"""What a job is given: its two sides, what its events may be, and what is done with errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_jobs.pipeline.codec_config import Side
+
+OnError = Literal["fail", "dead-letter", "drop"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job: what is read, what is written (None: plain form), and the stages between.
+
+    topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
+    applied to a table instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
+    """
+
+    read: Side
+    write: Side | None = None
+    topic: str | None = None
+    on_error: OnError = "dead-letter"
+    dedupe: bool = False
+    until_resolved: bool = False
+    merge: str | None = None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the stages need the marks of events."""
+        return self.dedupe or self.until_resolved

@@ -1,0 +1,46 @@
+"""A side's table view: whose newest columns, and in which zone its TIMESTAMP text is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.spark_types import EXACT
+from schemas.model.table import Table, TableId
+from spark_jobs.pipeline.codec_config import Side
+
+
+def newest_table(side: Side, id_: TableId) -> Table:
+    """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
+    if side.tables is not None:
+        version = side.tables.at(id_, None)
+        if version is not None:
+            return version.table
+    from spark_jobs.sources.avro_versions import versions_of
+
+    found = versions_of(side.schemas, id_)
+    if not found.values:
+        more = ", or a registry with its value schemas" if side.format == "avro" else ""
+        details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
+        details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in found.unreadable)
+        raise SetupError("USAGE", details=details)
+    newest = found.values[-1].record
+    return Table(newest.id, newest.columns)
+
+
+def with_newest(side: Side) -> Side:
+    """The side, its view with the newest columns of its table. SetupError USAGE where they are not known."""
+    view = side.view
+    assert view is not None
+    return replace(side, view=replace(view, table=newest_table(side, view.table.id)))
+
+
+def zone_of(side: Side) -> str:
+    """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
+    given = side.options.time_zone
+    types = side.view.types if side.view else EXACT
+    if side.format == "auto" and types != EXACT and given.upper() not in ("UTC", "Z"):
+        details = "--types typed with --format auto: TIMESTAMP text has a zone for each format; name the format"
+        raise SetupError("USAGE", details=details)
+    return format_named(side.format).zone or given

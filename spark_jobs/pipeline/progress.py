@@ -1,0 +1,80 @@
+"""Progress of long work, on stderr: a live count on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from spark_jobs.pipeline.result import Summary
+
+T = TypeVar("T")
+_EVERY = 10.0
+
+
+def tracked(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+    """The same items, telling how many have passed: of `total`, where that is known."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("messages"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            yield from progress.track(items, total=total, description=what)
+        return
+    began = told = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % 1000 == 0 and time.monotonic() - told > _EVERY:
+            told = time.monotonic()
+            print(f"{what}: {count} messages, {count / (told - began):,.0f}/s", file=sys.stderr)
+
+
+@contextmanager
+def step(command: str, text: str) -> Iterator[None]:
+    """What is being done meanwhile: on a terminal with a spinner and its time, elsewhere a line when it begins."""
+    began = time.monotonic()
+    if not sys.stderr.isatty():
+        print(f"{command}: {text}", file=sys.stderr, flush=True)
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn(f"{command}: {text}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+    print(f"{command}: {text} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
+
+
+def tell_summary(command: str, summary: Summary) -> None:
+    """The summary on stderr."""
+    tell_lines(command, summary.lines())
+
+
+def tell_lines(command: str, lines: Iterable[str]) -> None:
+    """Lines on stderr, each after the command's name."""
+    print("\n".join(f"{command}: {line}" for line in lines), file=sys.stderr)
+
+
+def batch_line(command: str, number: int, summary: Summary, lag: int | None, rate: float) -> str:
+    """A micro-batch in one line: rows in and out, dead letters by reason, lag in messages, messages a second."""
+    dead = ", ".join(f"{code} {n}" for code, n in sorted(summary.errors.items()))
+    skipped = ", ".join(f"{kind} {n}" for kind, n in sorted(summary.skipped.items()))
+    parts = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
+    parts[-1] += f" ({dead})" if dead else ""
+    parts += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
+    parts += [f"held {summary.held}"] * bool(summary.held) + [
+        f"lag {'unknown' if lag is None else lag}",
+        f"{rate:,.0f}/s",
+    ]
+    return f"{command}: batch {number}: " + ", ".join(parts)
+
+
+def tell(notes: list[str], number: int) -> None:
+    """Notes on the message of this number, counted from 1, to stderr."""
+    for note in notes:
+        print(f"message {number}, {note}", file=sys.stderr)

@@ -1,0 +1,142 @@
+"""What a job did: every message that came in is counted, and nothing that did not go out lacks its reason."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.model.errors import WireError
+from schemas.model.event import Bootstrap, Event, Message, RowChange, Watermark
+from spark_jobs.pipeline.event_order import Mark
+
+Used = tuple[str | None, str, str, int | None, int | None]
+"""Where rows came from: topic, db, table, table version, schema id."""
+
+
+@dataclass
+class Summary:
+    """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name."""
+
+    messages: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    other: Counter[str] = field(default_factory=Counter)
+    out: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    flags: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    checksums: Counter[str] = field(default_factory=Counter)
+    used: Counter[Used] = field(default_factory=Counter)
+    dropped: int = 0
+    held: int = 0
+
+    def count(self, result: Result, topic: str | None = None) -> None:
+        """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
+        self.messages += 1
+        for event in result.events:
+            if isinstance(event, RowChange):
+                self.rows[event.op] += 1
+                self.used[topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
+                self.flags.update(flag.partition(":")[0] for flag in event.flags)
+            else:
+                self.other[kind_of(event)] += 1
+        self.skipped.update(result.skipped)
+        self.checksums.update(result.checksums)
+        if result.error is not None:
+            self.errors[result.error.code] += 1
+
+    def tally(self) -> dict[str, int]:
+        """The counters as one flat map, to be added up elsewhere by `add`."""
+        counts = {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
+        return counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
+
+    def drained(self) -> dict[str, int]:
+        """The tally of what was counted since the last call, which is forgotten."""
+        tally = self.tally()
+        for name in (*_COUNTERS, "used"):
+            getattr(self, name).clear()
+        return tally
+
+    def add(self, tally: Mapping[str, int]) -> None:
+        for name, n in tally.items():
+            counter, _, key = name.partition(".")
+            if counter == "used":
+                self.used[tuple(json.loads(key))] += n
+            else:
+                getattr(self, counter)[key] += n
+
+    def merge(self, other: Summary) -> None:
+        """Adds the counts of a later part of the same run; what is held back is what the later part says."""
+        self.messages += other.messages
+        self.out += other.out
+        self.dropped += other.dropped
+        self.held = other.held
+        for name in (*_COUNTERS, "used"):
+            getattr(self, name).update(getattr(other, name))
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs.
+
+        Messages dropped as asked for (--on-error drop) are counted, and no failure.
+        """
+        return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        rows = ", ".join(f"{name} {self.rows[op]}" for op, name in _OPS.items() if self.rows[op])
+        lines = [f"messages in {self.messages}", f"rows {self.rows.total()}" + (f" ({rows})" if rows else "")]
+        lines += [f"{kind} {count}" for kind, count in sorted(self.other.items())]
+        lines.append(f"out {self.out}")
+        lines += [f"skipped {kind} {count}" for kind, count in sorted(self.skipped.items())]
+        lines.append(f"errors {self.errors.total()}" + _listed(self.errors))
+        if self.dropped:
+            lines.append(f"dropped {self.dropped} of the messages with errors (--on-error drop)")
+        if self.held:
+            lines.append(f"held back {self.held} above the watermark (--until-resolved): they are not in the output")
+        if self.checksums:
+            lines.append(f"checksums {self.checksums.total()}" + _listed(self.checksums))
+        if self.flags:
+            lines.append(f"flags {self.flags.total()}" + _listed(self.flags))
+        return lines
+
+
+_COUNTERS = ("rows", "other", "errors", "flags", "skipped", "checksums")
+_OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
+
+
+def kind_of(event: Event) -> str:
+    """ "row", "ddl", "bootstrap" or "watermark"."""
+    if isinstance(event, RowChange):
+        return "row"
+    if isinstance(event, Bootstrap):
+        return "bootstrap"
+    return "watermark" if isinstance(event, Watermark) else "ddl"
+
+
+def _listed(counts: Counter[str]) -> str:
+    return f" ({', '.join(f'{name} {n}' for name, n in sorted(counts.items()))})" if counts else ""
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one message: its events, what was written for them, and the error if it failed.
+
+    A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
+    checksums: what came of each row's check, where that was asked for. notes: what people should read of it.
+    marks: of the events written, in the order of `out` (decode: of `events`), where they were asked for.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    out: list[Message] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    checksums: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: WireError | None = None
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def resolved(self) -> int | None:
+        """The newest watermark among the events."""
+        return max((e.commit_ts for e in self.events if isinstance(e, Watermark)), default=None)

@@ -1,0 +1,107 @@
+"""Tables as the stream itself tells them: DDL events on their way become definitions for the rows after them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import replace
+
+from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.parser.lexer import mode_of
+from schemas.ddl.parser.statement_parser import parse
+from schemas.formats.base import Decoder
+from schemas.model.errors import DdlError
+from schemas.model.event import MAX_TSO, DdlEvent, Event, Message
+from schemas.model.ports import TableSource, TableSpans
+from schemas.model.table import Table, TableId, TableVersion
+from spark_jobs.pipeline.codec_config import Side
+
+
+class Learned:
+    """Table versions from DDL events (schemas.model.ports.TableSource). What is given beforehand comes first.
+
+    A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
+    """
+
+    def __init__(self, given: TableSource | None = None) -> None:
+        self._given = given
+        self._seen: set[tuple[int, str, str, str]] = set()
+        self._events: list[tuple[int, int, DdlEvent]] = []
+        self._catalog: Catalog = new_catalog()
+        self._versions: dict[tuple[str, str], list[tuple[int, Table | None]]] = {}
+
+    def learn(self, event: DdlEvent) -> None:
+        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known."""
+        key = (event.commit_ts or 0, event.db, event.table, event.query)
+        if not event.query or event.commit_ts is None or key in self._seen:
+            return
+        self._seen.add(key)
+        entry = (event.commit_ts, len(self._events), event)
+        late = bool(self._events) and entry[0] < self._events[-1][0]
+        insort(self._events, entry, key=lambda e: (e[0], e[1]))
+        if not late:
+            self._apply(event)
+            return
+        self._catalog, self._versions = new_catalog(), {}
+        for _, _, one in self._events:
+            self._apply(one)
+
+    def _apply(self, event: DdlEvent) -> None:
+        assert event.commit_ts is not None
+        ids: tuple[TableId, ...] = (TableId(event.db, event.table),)
+        try:
+            statement = parse(event.query, mode_of(event.format), event.db)
+            ids = touched(self._catalog, statement, event.db)
+            self._catalog = apply(self._catalog, statement, event.db)
+        except DdlError:
+            for i in ids:
+                self._catalog = self._catalog.without_table(i)
+        for i in ids:
+            name = (i.db.lower(), i.table.lower())
+            self._versions.setdefault(name, []).append((event.commit_ts, self._catalog.table(i)))
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        found = self._given.at(table, commit_ts) if self._given else None
+        if found is not None:
+            return found
+        versions = self._versions.get((table.db.lower(), table.table.lower()), [])
+        index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v[0])
+        if not index or versions[index - 1][1] is None:
+            return None
+        since, version = versions[index - 1]
+        return TableVersion(since, version) if version else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return self._given.sanitised(table, columns, commit_ts) if self._given else None
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """As what is given beforehand has it (schemas.model.ports.TableSpans)."""
+        if self._given is None:
+            return -1, MAX_TSO
+        if isinstance(self._given, TableSpans):
+            return self._given.sanitised_span(table, commit_ts)
+        return commit_ts - 1, commit_ts
+
+
+class Learning:
+    """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
+
+    def __init__(self, side: Side) -> None:
+        self.tables: TableSource | None = side.tables
+        self.decoder: Decoder = side.decoder()
+        if side.learn:
+            self.tables = learned = Learned(side.tables)
+            self.decoder = _LearningDecoder(replace(side, tables=learned).decoder(), learned)
+
+
+class _LearningDecoder:
+    def __init__(self, decoder: Decoder, tables: Learned) -> None:
+        self._decoder = decoder
+        self._tables = tables
+
+    def decode(self, message: Message) -> list[Event]:
+        events = self._decoder.decode(message)
+        for event in events:
+            if isinstance(event, DdlEvent):
+                self._tables.learn(event)
+        return events

@@ -1,0 +1,287 @@
+"""One table's rows in Spark's types: what each value must be, in the in-process decoder and in Arrow batches.
+
+`TableView` says which table and which types, `ViewDecoder` holds a decoder to it: a row that the columns can't hold is
+an error of its message (INVALID_VALUE), or a NULL with the flag `not_typed:<column>` where that is asked for; never a
+NULL without a word. So whatever reads typed rows of it can convert without asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from functools import cache, cached_property
+from typing import Any, Literal
+
+from schemas.formats.base import Decoder
+from schemas.model import values
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Event, Message, RowChange
+from schemas.model.ports import TableSource
+from schemas.model.spark_types import EXACT, Types, python_value, spark_type
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import Kind
+
+_EPOCH = datetime(1970, 1, 1)
+NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
+Missing = Literal["null", "default"]
+OnLossy = Literal["error", "flag"]
+_WIDE = Context(prec=100)  # digits: of any DECIMAL, which the default of 28 is not
+BITS = {"smallint": 16, "int": 32, "bigint": 64}
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table's newest columns and their types.
+
+    missing: what a row has for a column that its version lacks. on_lossy: what a value is that its column's type can't
+    hold: "error" fails the message, "flag" makes it NULL with a flag.
+    """
+
+    table: Table
+    types: Types = EXACT
+    missing: Missing = "null"
+    on_lossy: OnLossy = "error"
+
+    def apply(self, event: RowChange, tables: TableSource | None = None) -> None:
+        """Adds what the row lacks, where defaults are asked for, and checks its values.
+
+        WireError INVALID_VALUE, MALFORMED as of `check_names`.
+        """
+        check_names(event, self.table, tables)
+        for side in ("before", "after"):
+            row = getattr(event, side)
+            if row is None:
+                continue
+            if self.missing == "default" and not event.key_only and event.table is not self.table:
+                lacking = [c for c in self.shown if c.name not in event.table.by_name]
+                made = ((c.name, default_of(c, event.zone)) for c in lacking)
+                row = {**row, **{name: value for name, value in made if value is not None}}
+                setattr(event, side, row)
+            row = self._widened(event, side, row)
+            for name, column, read in self.checked:
+                value = row.get(name)
+                if value is not None:
+                    self._check(event, column, value, read)
+
+    def _widened(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
+        """The row, a FLOAT of its version as the DOUBLE that it is now: 0.1 is 0.10000000149011612, as in TiDB."""
+        if event.table is self.table:
+            return row
+        old = event.table.by_name
+        found = {}
+        for column in self._doubles:
+            text = row.get(column.name)
+            if isinstance(text, str) and column.name in old and old[column.name].type.kind is Kind.FLOAT:
+                found[column.name] = values.double_text(values.as_float32(float(text)))
+        if found:
+            row = {**row, **found}
+            setattr(event, side, row)
+        return row
+
+    def _check(self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None) -> None:
+        try:
+            if read is None:
+                check_number(column, value, event.table.by_name.get(column.name, column).type.kind)
+                return
+            if not isinstance(value, str):
+                raise ValueError(value)
+            read(value, event.zone)
+        except (ValueError, ArithmeticError) as error:
+            if read is None or self.on_lossy == "error":
+                raise WireError("INVALID_VALUE", column=column.name, details=self.detail(column, value)) from error
+            event.flag(f"{NOT_TYPED}:{column.name}")
+            return
+        if column.type.kind is Kind.TIMESTAMP and values.shift_zone(str(value), event.zone, "UTC")[1]:
+            event.flag(f"{FOLD}:{column.name}")
+
+    def detail(self, column: Column, value: Value) -> str:
+        """Why a value does not go into its column."""
+        text = value[:40] if isinstance(value, str) else repr(value)[:40]
+        return f"{text} is no value of Spark's {spark_type(column, self.types)}"
+
+    def row(self, row: Mapping[str, Value] | None, zone: str) -> dict[str, Any] | None:
+        """A row that was checked → Python values as Arrow takes them for the columns' types; NULL where flagged."""
+        if row is None:
+            return None
+        return {n: make(row[n], zone) for n, make in self.makers if n in row}
+
+    @cached_property
+    def shown(self) -> list[Column]:
+        return [c for c in self.table.columns if not c.virtual]
+
+    @cached_property
+    def _doubles(self) -> list[Column]:
+        return [c for c in self.shown if c.type.kind is Kind.DOUBLE]
+
+    @cached_property
+    def checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
+        kinds = self.types.kinds
+        return [
+            (c.name, c, READ[c.type.kind] if c.type.kind in kinds else None)
+            for c in self.shown
+            if c.type.kind in kinds or c.type.kind in _NUMBERS
+        ]
+
+    @cached_property
+    def makers(self) -> list[tuple[str, Callable[[Value, str], Any]]]:
+        return [(c.name, self._maker(c)) for c in self.shown]
+
+    def _maker(self, column: Column) -> Callable[[Value, str], Any]:
+        if column.type.kind not in self.types.kinds:
+            return lambda value, _zone: python_value(column, value)
+        read = READ[column.type.kind]
+
+        def typed(value: Value, zone: str) -> Any:
+            try:
+                return read(value, zone) if isinstance(value, str) else None
+            except (ValueError, ArithmeticError):
+                if self.on_lossy == "error":
+                    raise
+                return None
+
+        return typed
+
+
+class ViewDecoder:
+    """A decoder whose rows of the table fit the view."""
+
+    def __init__(self, decoder: Decoder, view: TableView, tables: TableSource | None = None) -> None:
+        self._decoder, self._view, self._tables = decoder, view, tables
+
+    def decode(self, message: Message) -> list[Event]:
+        events = self._decoder.decode(message)
+        for event in events:
+            if isinstance(event, RowChange) and event.table.id == self._view.table.id:
+                self._view.apply(event, self._tables)
+        return events
+
+
+def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> None:
+    """WireError MALFORMED for a row with a column that neither its version nor the newest has.
+
+    Columns that were dropped since are left out of the newest ones; that a column was dropped can't be told of a row
+    which the definition in force at its commit_ts does not describe. A row older than all definitions is let through.
+    newest: without columns where they are for `tables` to say.
+    """
+    if tables is None or event.table_version is not None:
+        return
+    if not newest.columns:
+        version = tables.at(event.table.id, None)
+        newest = version.table if version else newest
+    sides = (event.after, event.before)
+    strange = next((name for row in sides for name in row or () if name not in newest.by_name), None)
+    if strange is not None and tables.at(event.table.id, event.commit_ts) is not None:
+        details = f"column {strange!r} is not in the table's definition; give what is missing (--ddl, --history)"
+        raise WireError("MALFORMED", where=str(event.table.id), details=details)
+
+
+def default_of(column: Column, zone: str) -> Value:
+    """What a row that lacks the column has in it when defaults are asked for; TIMESTAMP text in the row's zone.
+
+    None for an expression, and for a TIMESTAMP default of which nobody knows the zone.
+    """
+    if column.default_is_expr or column.default_unzoned or column.default is None:
+        return None
+    if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
+        return values.shift_zone(column.default, "UTC", zone)[0]
+    return plain_default(column)
+
+
+def plain_default(column: Column) -> Value:
+    """A column's default as a row has that value: all digits of a DECIMAL, all bytes of a BIT."""
+    kind, value = column.type.kind, column.default
+    if kind is Kind.BIT and isinstance(value, bytes):
+        return value.rjust(((column.length or 1) + 7) // 8, b"\0")
+    if kind is Kind.YEAR and value == "0000":
+        return "0"
+    if kind is Kind.DECIMAL and isinstance(value, str):
+        with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
+            return values.plain_decimal(value, column.scale or 0)
+    return value
+
+
+def check_number(column: Column, value: Value, own: Kind) -> None:
+    """ValueError where the column's Spark type does not hold the number; an older version may have held others.
+
+    own: what its own version's column is (a FLOAT that was damaged on the way has its flag).
+    """
+    if not isinstance(value, str):
+        raise ValueError(value)
+    kind = spark_type(column)
+    values.real(value)  # what Python alone takes for a number (1_0) is none
+    if kind in BITS:
+        values.check_range(int(value), BITS[kind], unsigned=False)
+    elif kind.startswith("decimal("):
+        precision, scale = map(int, kind[8:-1].split(","))
+        number = Decimal(value)
+        if number.adjusted() >= precision - scale or number != number.quantize(_ONE.scaleb(-scale), context=_WIDE):
+            raise ValueError(value)
+    elif kind == "float" and own is not Kind.FLOAT:
+        values.single(value)
+    elif kind == "double" and own not in (Kind.FLOAT, Kind.DOUBLE) and not values.survives_double(value):
+        raise ValueError(value)
+
+
+_ONE = Decimal(1)
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+# ---- temporal values: text → Python's, ValueError or OverflowError for those that Spark's type can't hold
+def _date(text: str, _zone: str) -> date:
+    return date.fromordinal(values.days_of_date(text) + _EPOCH.toordinal())
+
+
+def _datetime(text: str, _zone: str) -> datetime:
+    return _EPOCH + timedelta(microseconds=values.micros_of_datetime(text))
+
+
+def _timestamp(text: str, zone: str) -> datetime:
+    if not "0002" <= text[:4] <= "9998":  # TIMESTAMP ends long before; in another zone these may be of no year at all
+        raise ValueError(text)
+    return _datetime(values.shift_zone(text, zone, "UTC")[0], zone).replace(tzinfo=UTC)
+
+
+def _time(text: str, _zone: str) -> timedelta:
+    return timedelta(microseconds=values.micros_of_time(text))
+
+
+READ: Mapping[Kind, Callable[[str, str], Any]] = {
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+}
+
+
+@cache
+def transition_dates(zone: str) -> frozenset[str]:
+    """The local dates, 1969 to 2040, on which a zone's clocks were or will be set: there a text may mean two times."""
+    found, rules = set(), values.zone(zone)
+    day, end = datetime(1969, 12, 31), datetime(2040, 1, 1)
+    while day < end:
+        after = day + timedelta(days=1)
+        if day.replace(tzinfo=rules).utcoffset() != after.replace(tzinfo=rules, fold=1).utcoffset():
+            found |= {(day + timedelta(days=n)).date().isoformat() for n in (-1, 0, 1)}
+        day = after
+    return frozenset(found)
+
+
+def table_of(text: str | None) -> TableId | None:
+    """ "db.table" → TableId; None for None. SetupError USAGE."""
+    if text is None:
+        return None
+    db, dot, name = text.partition(".")
+    if not (db and dot and name):
+        raise SetupError("USAGE", details=f"table {text!r}: db.table is needed")
+    return TableId(db, name)
+
+
+def table_id(text: str) -> TableId:
+    """ "db.table" → TableId. SetupError USAGE."""
+    db, dot, name = text.partition(".")
+    if not (db and dot and name):
+        raise SetupError("USAGE", details=f"table {text!r}: db.table is needed")
+    return TableId(db, name)

@@ -1,0 +1,36 @@
+"""Which topic a message goes to, by the rule of `--topic`."""
+
+from __future__ import annotations
+
+import re
+
+from schemas.model.errors import SetupError
+from schemas.model.event import Event, Watermark
+from schemas.model.table import TableId
+
+
+def topic_of(rule: str, event: Event) -> str:
+    """A topic by TiCDC's rule, with {schema} and {table} filled in (upstream ticdc `eventrouter/topic/expression.go`).
+
+    Characters that Kafka does not allow become `_`; a watermark has neither schema nor table.
+    """
+    return topic_of_table(
+        rule, TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
+    )
+
+
+def check_topic_rule(rule: str) -> None:
+    """SetupError USAGE for a rule that names no topic, or what no rule knows: its rows would go to a wrong topic."""
+    unknown = [found for found in re.findall(r"{[^{}]*}", rule) if found not in ("{schema}", "{table}")]
+    if unknown or not rule:
+        what = f"{unknown[0]} is not known" if unknown else "it is empty"
+        raise SetupError("USAGE", details=f"topic rule {rule!r}: {what}; a rule may have {{schema}} and {{table}}")
+
+
+def topic_of_table(rule: str, id_: TableId) -> str:
+    """The topic that the rule names for a table's rows."""
+    topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", id_.db).replace("{table}", id_.table))[:249]
+    return {".": "_", "..": "__"}.get(topic, topic)
+
+
+_NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")

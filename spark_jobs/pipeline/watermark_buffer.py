@@ -1,0 +1,91 @@
+"""What a job does with what the codec made: duplicates left out, rows held until nothing can come before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
+
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from spark_jobs.io.endpoints import DeadLetters
+from spark_jobs.pipeline.event_order import Mark
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.message_codec import place_of
+from spark_jobs.pipeline.result import Summary
+
+T = TypeVar("T")
+
+
+class Flow(Generic[T]):
+    """The stages of one run over all of its input. What passes is counted in `summary`.
+
+    Held rows are kept in memory: a run to the end of a topic needs room for what is above its last watermark and, as a
+    topic is read partition by partition, for all but the last partition.
+    """
+
+    def __init__(self, work: Work, summary: Summary) -> None:
+        self._work, self._summary = work, summary
+        self._seen: set[bytes] = set()
+        self._held: list[tuple[int, int, int, list[T]]] = []
+        self._resolved: dict[int | None, int] = {}
+        self._partitions: set[int | None] = set()
+        self._number = 0
+
+    def take(
+        self, items: Iterable[T], marks: Sequence[Mark], partition: int | None, resolved: int | None
+    ) -> Iterator[T]:
+        """What is to be written now of the items of one message."""
+        if not self._work.marked:
+            yield from items
+            return
+        self._partitions.add(partition)
+        if resolved is not None:
+            self._resolved[partition] = max(resolved, self._resolved.get(partition, 0))
+        following = iter(items)
+        for mark in marks:
+            one = list(islice(following, mark.count))
+            if self._work.dedupe and mark.id:
+                if mark.id in self._seen:
+                    self._summary.skipped["duplicate"] += 1
+                    continue
+                self._seen.add(mark.id)
+            if not self._work.until_resolved:
+                yield from one
+                continue
+            if mark.commit_ts is None and mark.is_row:
+                details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
+                raise SetupError("USAGE", details=details)
+            if mark.commit_ts is None:
+                yield from one
+                continue
+            self._number += 1
+            self._held.append((mark.commit_ts, mark.rank, self._number, one))
+
+    def rest(self) -> Iterator[T]:
+        """At the end of the input: what the watermarks of all partitions cover, in the order of commit_ts.
+
+        SetupError USAGE where no watermark came.
+        """
+        if not self._work.until_resolved:
+            return
+        if self._held and not self._resolved:
+            details = "--until-resolved: the source sends no watermark (enable it in the changefeed, or leave this out)"
+            raise SetupError("USAGE", details=details)
+        covered = self._partitions <= self._resolved.keys()
+        resolved = min(self._resolved.values(), default=0) if covered else -1
+        for commit_ts, _, _, one in sorted(self._held, key=lambda held: held[:3]):
+            if commit_ts <= resolved:
+                yield from one
+            else:
+                self._summary.held += 1
+
+
+def failed(work: Work, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:
+    """A message that failed goes where the job sends it. SetupError STOPPED with on_error=fail."""
+    if work.on_error == "fail":
+        raise SetupError("STOPPED", where=place_of(message), details=f"{error.code}: {error.detail}")
+    if work.on_error == "drop":
+        summary.dropped += 1
+    elif dead is not None:
+        dead.write(error, message)

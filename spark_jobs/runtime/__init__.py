@@ -1,0 +1,1 @@
+"""What jobs need of the machine: Java, jars, certificates, the cache."""

@@ -1,0 +1,213 @@
+"""The Java libraries that Spark's Kafka and Avro parts (and the tests' Kafka broker) need, pinned by sha256.
+
+`jars.tsv` is the table. A jar is taken from `BRIDGE_JARS` when it is there, else from the cache, else it is fetched
+with the Ivy that pyspark ships: a few JVMs at a time, each with a handful of jars. What arrives is checked and then
+renamed into the cache under a lock for that jar, so a cached jar is always whole, any number of processes may
+fetch at once, and an interrupted run goes on where it stopped.
+
+    python -m spark_jobs.jars [spark|kafka …]      fetch these sets (default: spark), print the paths
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.resources
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from schemas.model.errors import SetupError
+from spark_jobs.runtime import ivy
+from spark_jobs.runtime.cache import cache_dir, locked
+
+SETS = ("spark", "kafka", "delta")
+
+_JARS_PER_RUN = 8
+_RUNS_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One row of the table: Maven coordinates, the sets it belongs to, and what the file must be."""
+
+    group: str
+    artifact: str
+    version: str
+    sets: frozenset[str]
+    size: int
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def coordinates(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+@lru_cache(maxsize=1)
+def table() -> tuple[Jar, ...]:
+    """All pinned jars, sorted by coordinates."""
+    text = importlib.resources.files("spark_jobs.runtime").joinpath("jars.tsv").read_text(encoding="utf-8")
+    return tuple(
+        Jar(
+            row["group"],
+            row["artifact"],
+            row["version"],
+            frozenset(row["sets"].split(",")),
+            int(row["bytes"]),
+            row["sha256"],
+        )
+        for row in csv.DictReader(text.splitlines(), delimiter="\t")
+    )
+
+
+def jars(name: str = "spark") -> list[Path]:
+    """The files of one set, fetched if need be.
+
+    In: `spark` (for `spark.jars`), `delta` (beside them, for Delta tables) or `kafka` (a broker's class path).
+    Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`.
+    Errors: SetupError JAR_MISSING (which jar, where it was looked for, what to do), JAVA_MISSING, USAGE.
+    """
+    if name not in SETS:
+        raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
+    wanted = [jar for jar in table() if name in jar.sets]
+    own = own_jars(os.environ.get("BRIDGE_JARS", ""))
+    chosen = {jar: _own_for(jar, own) for jar in wanted}
+    fetched = _fetch([jar for jar, path in chosen.items() if path is None])
+    paths = [path if path is not None else fetched[jar] for jar, path in chosen.items()]
+    if name == "spark":
+        pinned = {jar.file_name for jar in table()}  # a copied cache also holds the broker's, which Spark must not get
+        paths += [path for path in own if path not in paths and path.name not in pinned]
+    return paths
+
+
+def own_jars(setting: str) -> list[Path]:
+    """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
+
+    Errors: SetupError JAR_MISSING for a name that is neither.
+    """
+    found: list[Path] = []
+    for part in filter(None, (piece.strip() for piece in setting.split(","))):
+        path = Path(part).expanduser().absolute()
+        if path.is_dir():
+            found.extend(sorted(path.glob("*.jar")))
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise SetupError("JAR_MISSING", details=f"BRIDGE_JARS names {part}, which is neither a file nor a folder")
+    return list(dict.fromkeys(found))
+
+
+def is_whole(path: Path, jar: Jar) -> bool:
+    """Whether the file is there and is, to the byte, what the table says."""
+    try:
+        if path.stat().st_size != jar.size:
+            return False
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest() == jar.sha256
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
+    """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
+    prefix = f"{jar.artifact}-"
+    shared = sum(row.artifact == jar.artifact for row in table()) > 1
+    for path in own:
+        if path.name == jar.file_name:
+            return path
+    for path in own:
+        if not shared and path.name.startswith(prefix) and path.name[len(prefix) : len(prefix) + 1].isdigit():
+            return path
+    return None
+
+
+def _fetch(wanted: Sequence[Jar]) -> dict[Jar, Path]:
+    folder = cache_dir() / "jars"
+    missing = [jar for jar in wanted if not is_whole(folder / jar.file_name, jar)]
+    if missing:
+        megabytes = sum(jar.size for jar in missing) / 1e6
+        _say(f"fetching {len(missing)} jars ({megabytes:.1f} MB) into {folder}")
+        # biggest first, dealt out in turn: the runs take about equally long
+        missing.sort(key=lambda jar: -jar.size)
+        runs = max(min(_RUNS_AT_ONCE, len(missing)), -(-len(missing) // _JARS_PER_RUN))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with ThreadPoolExecutor(_RUNS_AT_ONCE) as pool:
+                done = [pool.submit(_fetch_together, missing[turn::runs], folder) for turn in range(runs)]
+            for future in done:
+                future.result()
+        except OSError as error:
+            details = f"{folder} can't be written: {error}. Set BRIDGE_CACHE to a folder that can be written."
+            raise SetupError("JAR_MISSING", details=details) from error
+    return {jar: folder / jar.file_name for jar in wanted}
+
+
+def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
+    """Fetch some jars by one Ivy run, holding the lock of each (taken in order of name, so nobody waits in a ring)."""
+    with ExitStack() as locks:
+        ordered = sorted(share, key=lambda jar: jar.file_name)
+        for jar in ordered:
+            locks.enter_context(locked(folder / ".locks" / jar.file_name))
+        missing = [jar for jar in ordered if not is_whole(folder / jar.file_name, jar)]
+        if not missing:
+            return
+        with ivy.retrieved([(jar.group, jar.artifact, jar.version) for jar in missing], folder) as run:
+            for jar in missing:
+                _take(jar, run.folder / jar.file_name, folder / jar.file_name)
+            lost = [jar for jar in missing if not (folder / jar.file_name).exists()]
+            if lost:
+                raise SetupError("JAR_MISSING", details=_advice(lost, run))
+
+
+def _take(jar: Jar, source: Path, target: Path) -> None:
+    if not source.exists():
+        return
+    if not is_whole(source, jar):
+        details = (
+            f"{jar.coordinates} arrived, but its {source.stat().st_size} bytes are not the pinned ones (sha256 "
+            f"{jar.sha256}). The repository or a mirror serves another file. Set BRIDGE_IVY_SETTINGS to another "
+            "mirror, or put a file that you trust into BRIDGE_JARS."
+        )
+        raise SetupError("JAR_MISSING", details=details)
+    os.replace(source, target)
+    _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
+
+
+def _advice(lost: Sequence[Jar], run: ivy.Run) -> str:
+    names = ", ".join(jar.coordinates for jar in lost)
+    looked = "; ".join(run.tried) or "nothing"
+    why = f" ({run.says})" if run.says else ""
+    return (
+        f"could not fetch {names} (not in BRIDGE_JARS, not in {cache_dir() / 'jars'}; asked: {looked}){why}. "
+        "Is there a network? Behind a mirror, set BRIDGE_IVY_SETTINGS to an Ivy settings file that names it; behind a "
+        "proxy, set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=… -Dhttps.proxyPort=…; without a network, copy the jars (or "
+        "the cache folder of another machine) and set BRIDGE_JARS to their folder. What has arrived is kept."
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fetch the named sets and print the paths, one a line. Out: the exit code, 0 or 2."""
+    try:
+        for path in dict.fromkeys(path for name in (arguments or ["spark"]) for path in jars(name)):
+            print(path)
+    except SetupError as error:
+        _say(f"error: {error.detail}")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Where schemas and definitions come from: registries, histories, files; over HTTP."""

@@ -1,0 +1,73 @@
+"""The registered Avro schemas of one table, compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.formats.avro.record import Record, compile_record
+from schemas.model.errors import WireError
+from schemas.model.names import sanitise_name
+from schemas.model.table import TableId
+from spark_jobs.sources.schema_registry import Name, Registered, Schemas, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A registered version of a table's key or value schema, compiled."""
+
+    entry: Registered
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a registry has of one table.
+
+    keys, values: compiled, the newest last; unreadable: versions that are none that TiCDC registers, and why; others:
+    the schemas of other records.
+    """
+
+    keys: tuple[WriterSchema, ...]
+    values: tuple[WriterSchema, ...]
+    unreadable: tuple[tuple[Registered, WireError], ...]
+    others: tuple[Registered, ...]
+
+
+_IDS = range(1 << 31)
+
+
+def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions:
+    """whole: with the schemas of other tables, for which all of the registry is listed."""
+    name = record_of(id_)
+    entries = list(schemas.all() if whole else schemas.all(name))
+    ours, unreadable, others = [], [], []
+    for entry in entries:
+        if isinstance(entry.id, int) and entry.id not in _IDS:
+            continue  # no message says it
+        named = name_of(entry.schema)
+        if named is not None and named != name:
+            others.append(entry)
+            continue
+        try:
+            record = compile_record(entry.schema, f"schema id {entry.id}")
+        except WireError as error:
+            if named is not None:
+                unreadable.append((entry, error))
+            continue  # what is no record: the codec says so of each message
+        if record.columns:  # no table is without: it says nothing of this one's
+            ours.append(WriterSchema(entry, record))
+    newest = {w.entry.subject: w.entry.id for w in sorted(ours, key=lambda w: w.entry.version)}
+    ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
+    keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
+    values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
+    return Versions(keys, values, tuple(unreadable), tuple(others))
+
+
+def record_of(id_: TableId) -> Name:
+    """What TiCDC calls a table's records."""
+    return sanitise_name(id_.db), sanitise_name(id_.table)
+
+
+def once(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
+    """Each id once; the newest version last."""
+    return tuple({w.entry.id: w for w in writers}.values())

@@ -1,0 +1,248 @@
+"""Schemas by id: from a registry over HTTP, or from a file that stands in for one. Both pickle into Spark workers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.inputs import definition_files
+from schemas.model.errors import SetupError, WireError
+from schemas.model.ports import SchemaId
+from spark_jobs.sources.http_client import HttpJson, message_of
+
+_MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: SchemaId
+    schema: str
+
+
+Name = tuple[str, str]
+"""What a record is called: the last part of its namespace, and its name. TiCDC: the sanitised db and table."""
+
+
+def name_of(schema: str) -> Name | None:
+    """The name of a schema's record, None for what is no record."""
+    try:
+        found = json.loads(schema)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return None
+    return str(found.get("namespace", "")).rpartition(".")[2], found["name"]
+
+
+class FileSchemas:
+    """`--schemas FILE`: JSON lines {"subject","version","id","schema"}, or a golden's meta.json.
+
+    Nothing can be registered: a schema that is not in the file has no id.
+    """
+
+    def __init__(self, entries: list[Registered], name: str = "the schemas given") -> None:
+        self.name = name
+        self._entries = entries
+        self._by_id = {e.id: e.schema for e in entries}
+        self._ids = {(e.subject, _same(e.schema)): e.id for e in entries}
+        self._any = {_same(e.schema): e.id for e in entries}
+
+    @classmethod
+    def read(cls, path: Path) -> FileSchemas:
+        """SetupError USAGE when the file has another form."""
+        try:
+            rows = definition_files.schemas(path.read_text(encoding="utf-8"))
+            return cls([Registered(*row) for row in rows], path.name)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
+            raise SetupError("USAGE", details=f"{details} ({type(error).__name__}: {error})") from error
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        if schema_id not in self._by_id:
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
+        return self._by_id[schema_id]
+
+    def newest(self, subject: str) -> str | None:
+        found = [e for e in self._entries if e.subject == subject]
+        return max(found, key=lambda e: e.version).schema if found else None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        same = _same(schema)
+        found = self._ids.get((subject, same), self._any.get(same))
+        if found is None:
+            details = f"{self.name} has no such schema for {subject}: {schema[:200]}"
+            raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
+        return found
+
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id."""
+        return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
+
+    def all(self, named: Name | None = None) -> Iterator[Registered]:
+        """Every version of every subject. named: as `HttpSchemas.all`."""
+        yield from self._entries
+
+
+def _same(schema: str) -> str:
+    """Schemas are the same when their JSON is, spaces and the order of keys aside."""
+    try:
+        return json.dumps(json.loads(schema), sort_keys=True)
+    except (ValueError, RecursionError):
+        return schema
+
+
+class _Answers:
+    """What a registry told this process. What an id stands for does not change."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[SchemaId, str] = {}
+        self.missing: Bounded[SchemaId, float] = Bounded(10_000)
+        self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
+        self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
+        self.names: dict[str, tuple[float, Name | None]] = {}  # of subjects all of whose versions have one
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Not which subjects have what: that changes, and is all that the registry has."""
+        return {**_Answers().__dict__, "by_id": self.by_id, "ids": self.ids}
+
+
+# By registry and credentials: what is unpickled into a Spark worker goes on with what earlier tasks there asked.
+_ANSWERS: dict[tuple[str, str], _Answers] = {}
+
+
+class HttpSchemas(HttpJson):
+    """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
+
+    wait: seconds to go on trying while the registry can't be reached or answers with a passing error. Of objects that
+    were unpickled, those of one registry share their answers within a process.
+    """
+
+    def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
+        super().__init__(url, "--registry", wait, timeout)
+        self._told_by = _Answers()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What it knew when it was pickled goes to what this process knows of the registry."""
+        self.__dict__.update(state)
+        told = self._told_by
+        self._told_by = _ANSWERS.setdefault((self.name, self._headers.get("Authorization", "")), told)
+        self._told_by.by_id.update(told.by_id)
+        self._told_by.ids.update(told.ids)
+
+    def check(self) -> HttpSchemas:
+        """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
+        status, answer = self.call("GET", "/")
+        if status >= 400:
+            raise self.refused("GET /", status, answer)
+        return self
+
+    def by_id(self, schema_id: SchemaId, where: str) -> str:
+        text = self._told_by.by_id.get(schema_id)
+        if text is None:
+            if time.monotonic() < self._told_by.missing.get(schema_id, 0.0):
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
+            status, answer = self.call("GET", f"/schemas/ids/{schema_id}")
+            if status != 200:
+                if isinstance(answer, dict) and answer.get("error_code") == 40403:
+                    self._told_by.missing[schema_id] = time.monotonic() + _MISSING_FOR
+                    raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
+                raise self.refused(f"schema id {schema_id}", status, answer)
+            text = self.told(answer, "schema", str)
+            if answer.get("schemaType", "AVRO") != "AVRO":
+                details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
+                raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
+            self._told_by.by_id[schema_id] = text
+        return text
+
+    def know(self, entries: Iterable[Registered]) -> None:
+        """What `all` told: those that this is sent to need not ask for these ids."""
+        self._told_by.by_id.update({entry.id: entry.schema for entry in entries})
+
+    def newest(self, subject: str) -> str | None:
+        status, answer = self.call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if status == 404:
+            return None
+        if status != 200:
+            raise self.refused(f"subject {subject}", status, answer)
+        return self.told(answer, "schema", str)
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        found = self._told_by.ids.get((subject, schema))
+        if found is None:
+            body = {"schema": schema}
+            status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
+            if status == 200:
+                found = self.told(answer, "id", int)
+            elif status in (409, 422):
+                # The table's rows can't be written; other tables' can. Remember it: asking again changes nothing.
+                details = f"{subject}: HTTP {status}: {message_of(answer)}"
+                found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
+            else:
+                raise self.refused(f"registering {subject}", status, answer)
+            self._told_by.ids[subject, schema] = found
+        if isinstance(found, WireError):
+            raise found
+        return found
+
+    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+        """The subjects and versions of an id, none for an id that is not there."""
+        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions")
+        if status == 404:
+            return []
+        if status != 200 or not isinstance(answer, list):
+            raise self.refused(f"versions of schema id {schema_id}", status, answer)
+        return [(self.told(a, "subject", str), self.told(a, "version", int)) for a in answer]
+
+    def all(self, named: Name | None = None) -> Iterator[Registered]:
+        """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
+
+        named: only records of this name are wanted. Then a subject whose versions all have another name is not asked
+        again for a minute: its next version would have to be incompatible.
+        """
+        names = self._told_by.names
+        for subject in self._list("/subjects"):
+            until, name = names.get(subject, (0.0, None))
+            if named is not None and name not in (None, named) and time.monotonic() < until:
+                continue
+            found = list(self._versions(subject))
+            different = {name_of(entry.schema) for entry in found}
+            names[subject] = time.monotonic() + _KNOWN_FOR, different.pop() if len(different) == 1 else None
+            yield from found
+
+    def _versions(self, subject: str) -> Iterator[Registered]:
+        name, known = quote(str(subject), safe=""), self._told_by.versions
+        for version in self._list(f"/subjects/{name}/versions"):
+            until, found = known.get((subject, version), (0.0, None))
+            if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
+                status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
+                if status == 404:
+                    continue  # deleted since it was listed
+                if status != 200:
+                    raise self.refused(f"{subject} version {version}", status, answer)
+                is_avro = answer.get("schemaType", "AVRO") == "AVRO"
+                id_, text = self.told(answer, "id", int), self.told(answer, "schema", str)
+                found = Registered(subject, version, id_, text) if is_avro else None
+                known[subject, version] = time.monotonic() + _KNOWN_FOR, found
+            if found is not None:
+                yield found
+
+    def _list(self, path: str) -> list[Any]:
+        status, answer = self.call("GET", path)
+        if status != 200 or not isinstance(answer, list):
+            raise self.refused(path, status, answer)
+        return answer
+
+
+Schemas = FileSchemas | HttpSchemas

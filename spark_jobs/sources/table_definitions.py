@@ -1,0 +1,138 @@
+"""`--ddl FILE`: table definitions for formats that lack them.
+
+JSON lines of DDL (`schemas.inputs.definition_files`; a SHOW CREATE TABLE replaces what was known of the table), or a
+golden's meta.json: the columns its DDL steps list.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from pathlib import Path
+from typing import Any
+
+from schemas.ddl.executor.versions import versions
+from schemas.inputs.definition_files import ddl_lines, meta_of
+from schemas.model.errors import DdlError, SetupError
+from schemas.model.event import MAX_TSO
+from schemas.model.names import sanitise_name
+from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.types import BY_CODE, Kind
+
+_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_NO_LENGTH = -1
+
+
+class Definitions:
+    """Table versions by name and time (schemas.model.ports.TableSource)."""
+
+    def __init__(self, versions: list[TableVersion]) -> None:
+        self._by_id: dict[TableId, list[TableVersion]] = {}
+        for version in sorted(versions, key=lambda v: v.commit_ts):
+            self._by_id.setdefault(version.table.id, []).append(version)
+        self._by_avro: dict[TableId, list[TableId]] = {}
+        for id_ in self._by_id:
+            self._by_avro.setdefault(_avro_id(id_), []).append(id_)
+
+    @classmethod
+    def read(cls, path: Path, zone: str | None = None) -> Definitions:
+        """zone: of literal TIMESTAMP defaults in DDL text. SetupError USAGE when the file has another form."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            meta = meta_of(text, "steps")
+            return cls(versions(ddl_lines(text), zone) if meta is None else _of_meta(meta))
+        except OSError as error:
+            raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
+        except DdlError as error:
+            raise SetupError("USAGE", details=f"--ddl {path}: {error.detail}") from error
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            details = f"--ddl {path}: not JSON lines of DDL, nor a golden's meta.json ({type(error).__name__}: {error})"
+            raise SetupError("USAGE", details=details) from error
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return _newest_before(self._by_id.get(table, []), commit_ts)
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        found: list[TableVersion] = []
+        for id_ in self._by_avro.get(table, []):
+            versions = self._by_id[id_]
+            # Without a commit_ts any version can be meant.
+            found += versions if commit_ts is None else filter(None, [_newest_before(versions, commit_ts)])
+        # The columns tell which: all of a version's, or (a key-only delete) some of them. Where they fit versions that
+        # differ, or two tables that Avro calls the same, none is taken: the registered schema is what is known.
+        names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
+        same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
+        return same[-1] if len({v.table for v in same}) == 1 else None
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
+        after, until = -1, MAX_TSO
+        for id_ in self._by_avro.get(table, []):
+            versions = self._by_id[id_]
+            index = bisect_left(versions, commit_ts, key=lambda v: v.commit_ts)
+            if index:
+                after = max(after, versions[index - 1].commit_ts)
+            if index < len(versions):
+                until = min(until, versions[index].commit_ts)
+        return after, until
+
+
+def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
+    """The columns that its DDL steps list; a classic meta lists none."""
+    return [_version(step) for step in meta["steps"] if step["kind"] == "ddl" and _is_table(step)]
+
+
+def _is_table(step: dict[str, Any]) -> bool:
+    """A view's columns have no type; it has no rows either."""
+    return bool(step.get("columns")) and all(c["mysql_type"] for c in step["columns"])
+
+
+def _avro_id(id_: TableId) -> TableId:
+    return TableId(sanitise_name(id_.db), sanitise_name(id_.table))
+
+
+def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> TableVersion | None:
+    """A row whose commit_ts equals a DDL's belongs to the version before that DDL."""
+    index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v.commit_ts)
+    return versions[index - 1] if index else None
+
+
+def _version(step: dict[str, Any]) -> TableVersion:
+    table = Table(TableId(step["schema"], step["table"]), tuple(_column(c) for c in step["columns"]))
+    return TableVersion(step["commit_ts"], table)
+
+
+def _column(listed: dict[str, Any]) -> Column:
+    kind = BY_CODE[listed["mysql_type"], listed["charset"] == "binary"]
+    scale = None
+    if kind.kind in _TEMPORAL or kind.kind is Kind.DECIMAL:
+        scale = max(listed["decimal"], 0)
+    elif kind.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
+        scale = listed["decimal"]
+    default = listed["default"]
+    expression = isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")
+    return Column(
+        listed["name"],
+        kind,
+        unsigned=listed["unsigned"] and kind.kind not in (Kind.BIT, Kind.YEAR),
+        length=listed["flen"] if kind.kind in (Kind.DECIMAL, Kind.BIT) else None,
+        scale=scale,
+        elements=tuple(listed.get("elems") or ()),
+        nullable=not listed["not_null"],
+        has_default=default is not None,
+        default=_default(kind.kind, default),
+        default_is_expr=expression,
+        handle_key=listed["handle_key"],
+        primary_key=listed["pri_key"],
+        virtual=listed.get("generated") == "virtual",
+        charset=listed["charset"],
+        collate=listed["collate"],
+        id=listed["id"],
+    )
+
+
+def _default(kind: Kind, default: Any) -> Value:
+    if isinstance(default, dict):
+        return bytes.fromhex(default["hex"])
+    if default is not None and kind in (Kind.BIT, Kind.BINARY):
+        return str(default).encode()
+    return None if default is None else str(default)

@@ -1,0 +1,352 @@
+"""`--history URL`: table versions from the service's `/history` (docs/history.md), as they were at a row's commit_ts.
+
+What is used is resolved: a row above the history's `sealed_ts` waits until the tracker has come that far, else the job
+ends. A history without any watermark (DDL given by hand, Canal-JSON without the extension) can't be resolved; what it
+has is used, and a line on stderr says so at the start.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from schemas.codec.bounded_cache import Bounded
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.model.errors import DdlError, SetupError, WireError
+from schemas.model.event import MAX_TSO, ms_to_tso
+from schemas.model.names import sanitise_name
+from schemas.model.table import Table, TableId, TableVersion
+from spark_jobs.sources.http_client import HttpJson, message_of
+from spark_jobs.sources.table_definitions import Definitions
+
+_SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
+_LONGEST_NAME = 256  # TiDB's have 64 characters at most
+_PAGE = 10_000
+_NEVER_SEEN, _NOT_YET, _GONE, _UNKNOWN_SINCE = 40451, 40452, 40453, 40951
+_STATUS = {_NEVER_SEEN: 404, _NOT_YET: 404, _GONE: 404, _UNKNOWN_SINCE: 409}
+_MODES = {"wire": WIRE, "show": SHOW}
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What is known of a name for rows with from_ts < commit_ts <= until."""
+
+    from_ts: int
+    until: int
+    expires: float
+    version: TableVersion | None = None
+    error: WireError | None = None
+
+    def found(self) -> TableVersion | None:
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self.version
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """How far the changefeed's history is. marked: a partition has sent a watermark, so that sealed_ts will grow."""
+
+    name: str
+    sealed_ts: int
+    marked: bool
+    zone: str | None
+
+
+class _Told:
+    """What a service told this process."""
+
+    def __init__(self) -> None:
+        self.spans: Bounded[TableId, list[_Span]] = Bounded(20_000)
+        self.newest: Bounded[TableId, _Span] = Bounded(20_000)
+        self.every: Bounded[TableId, tuple[float, list[TableVersion]]] = Bounded(20_000)
+        self.fits: Bounded[tuple[Any, ...], tuple[list[TableVersion], TableVersion | None]] = Bounded(20_000)
+        self.names: dict[TableId, list[TableId]] = {}
+        self.names_at = float("-inf")
+
+
+# By service, credentials, changefeed and zone: what is unpickled into a Spark worker goes on with what was asked there.
+_TOLD: dict[tuple[str, ...], _Told] = {}
+
+
+class HistoryTables(HttpJson):
+    """Table versions of a changefeed's history (schemas.model.ports.TableSource). Each version is asked for once a
+    minute.
+
+    changefeed: its name; None for the only one. zone: of literal TIMESTAMP defaults, where the history does not know.
+    wait: seconds to go on trying while the service is away or its history is behind the rows. Pickles without what it
+    was told; objects that were unpickled share that within a process.
+    """
+
+    def __init__(
+        self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
+    ) -> None:
+        super().__init__(url, "--history", wait, timeout)
+        self.changefeed, self._zone = changefeed, zone
+        self._told = _Told()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_told"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        of = (self.name, self._headers.get("Authorization", ""), self.changefeed or "", self._zone or "")
+        self._told = _TOLD.setdefault(of, _Told())
+
+    def check(self) -> Self:
+        """SetupError unless the service answers and has the changefeed, the only one where none is named."""
+        found = self._sealed()
+        self.changefeed, self._zone = found.name, self._zone or found.zone
+        if not found.marked:
+            text = f"warning: --history: changefeed {found.name} has no watermarks; DDL it was not told of is not known"
+            print(text, file=sys.stderr)
+        return self
+
+    # ---- schemas.model.ports.TableSource
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        """None for a table that the history has never seen, or not until later.
+
+        WireError TYPE_UNKNOWN where it is known in part, unknown or gone at that time; SetupError REGISTRY_UNREACHABLE,
+        REGISTRY_REFUSED, HISTORY_BEHIND.
+        """
+        now = time.monotonic()
+        if commit_ts is None:
+            kept = self._told.newest.get(table)
+            if kept is None or kept.expires < now:
+                kept = self._told.newest[table] = self._newest(table)
+            return kept.found()
+        return self._span(table, commit_ts).found()
+
+    def _span(self, table: TableId, commit_ts: int) -> _Span:
+        spans = self._told.spans.get(table)
+        if spans:
+            index = bisect_left(spans, commit_ts, key=_from_ts)
+            if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
+                return span
+        return self._asked(table, commit_ts)
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        found: list[TableVersion] = []
+        error: WireError | None = None
+        for id_ in self._called(table):
+            try:
+                at = self._all(id_) if commit_ts is None else [self.at(id_, commit_ts)]
+                found += [version for version in at if version is not None]
+            except WireError as broken:
+                error = broken
+        key = (table, columns, commit_ts is None, *map(id, found))
+        known = self._told.fits.get(key)
+        if known is None:
+            known = self._told.fits[key] = found, Definitions(found).sanitised(table, columns, commit_ts)
+        if known[1] is None and error is not None:
+            raise error
+        return known[1]
+
+    def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
+        """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
+        after, until = -1, MAX_TSO
+        for id_ in self._called(table):
+            span = self._span(id_, commit_ts)
+            later = (one.from_ts for one in self._told.spans.get(id_, ()) if one.from_ts >= commit_ts)
+            after, until = max(after, span.from_ts), min(until, span.until, *later)
+        return min(after, commit_ts - 1), max(until, commit_ts)
+
+    # ---- more than the protocol
+    def forget_newest(self) -> None:
+        """The next question without a commit_ts is asked anew."""
+        self._told.newest.clear()
+        self._told.every.clear()
+
+    def sure_until(self, version: TableVersion) -> int:
+        """Up to which commit_ts rows have this version, as far as that is known now."""
+        span = self._answer(version.table.id, version.commit_ts + 1, resolved=True)
+        return version.commit_ts if span is None else span.until
+
+    def statements(self) -> list[DdlText]:
+        """Every statement of the history, in order. A snapshot that is no statement is none."""
+        found, offset = list[DdlText](), 0
+        while True:
+            answer = self._good(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
+            for one in self.told(answer, "ddl", list):
+                if one["query"] and one["mode"] != "form":
+                    mode = _MODES.get(one["mode"]) or Mode.typed(one.get("sql_mode", ""))
+                    found.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
+            if (offset := answer.get("next_offset") or 0) == 0:
+                return found
+
+    # ---- asking
+    def _query(self, **more: Any) -> str:
+        return urlencode({"changefeed": self.changefeed, **more} if self.changefeed else more)
+
+    def _good(self, path: str) -> Any:
+        status, answer = self.call("GET", path)
+        if status != 200:
+            raise self.refused(path, status, answer)
+        return answer
+
+    def _sealed(self) -> _Sealed:
+        feeds = self._good("/history/changefeeds")
+        if not isinstance(feeds, list):
+            raise self.refused("/history/changefeeds", 200, feeds)
+        by_name = {self.told(feed, "changefeed", str): feed for feed in feeds}
+        name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
+        if name is None or name not in by_name:
+            known = ", ".join(sorted(by_name)) or "none"
+            details = f"--history {self.name}: which changefeed? Say --changefeed NAME; there are: {known}"
+            raise SetupError("USAGE", details=details)
+        feed = by_name[name]
+        marked = any(one["watermark"] is not None for one in feed.get("partitions", ()))
+        return _Sealed(name, self.told(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
+
+    def _asked(self, table: TableId, commit_ts: int) -> _Span:
+        """What the service says, once it is resolved; kept. SetupError HISTORY_BEHIND when it is not within `wait`."""
+        end, pause = time.monotonic() + self._wait, 0.1
+        while (span := self._answer(table, commit_ts, resolved=True)) is None:
+            if time.monotonic() + pause > end:
+                details = (
+                    f"{table} at commit_ts {commit_ts} is not resolved (tried for {self._wait:g} s); is it tracked?"
+                )
+                raise SetupError("HISTORY_BEHIND", url=self.name, changefeed=self.changefeed, details=details)
+            time.sleep(pause)
+            pause = min(pause * 2, 5.0)
+        spans = self._told.spans.setdefault(table, [])
+        for one in [one for one in spans if one.from_ts == span.from_ts]:
+            spans.remove(one)
+            if one.version == span.version:  # decoders are compiled by object
+                span = _Span(span.from_ts, span.until, span.expires, one.version, span.error)
+        insort(spans, span, key=_from_ts)
+        return span
+
+    def _newest(self, table: TableId) -> _Span:
+        """The newest version that there was: of a table that is gone, its last."""
+        span = self._answer(table, MAX_TSO, resolved=False)
+        if span is not None and span.error is not None and span.from_ts and _is_gone(span.error):
+            span = self._answer(table, span.from_ts, resolved=False)
+        assert span is not None
+        kept = self._told.spans.get(table, [])
+        same = next((one.version for one in kept if one.version is not None and one.version == span.version), None)
+        return _Span(0, MAX_TSO, time.monotonic() + _UNSURE_FOR, same or span.version, span.error)
+
+    def _answer(self, table: TableId, commit_ts: int, resolved: bool) -> _Span | None:
+        """One answer; None where it must be resolved and is not."""
+        now = time.monotonic()
+        if not _possible(table):
+            return _Span(0, MAX_TSO, now + _UNSURE_FOR)
+        more = {"ddl_time_zone": self._zone} if self._zone else {}
+        path = f"/history/{quote(table.db, safe='')}/{quote(table.table, safe='')}/at/{commit_ts}?{self._query(**more)}"
+        status, answer = self.call("GET", path)
+        sealed: _Sealed | None = None
+        if resolved and status != 200:
+            sealed = self._sealed()
+            if sealed.marked and commit_ts > sealed.sealed_ts:
+                return None
+            status, answer = self.call("GET", path)  # what it said before it was sealed may not hold
+        if status == 200:
+            return self._known(table, commit_ts, answer, resolved)
+        code = answer.get("error_code") if isinstance(answer, dict) else None
+        if code not in _STATUS or status != _STATUS[code]:
+            raise self.refused(f"the history of {table}", status, answer)
+        text, expires = message_of(answer), now + _UNSURE_FOR
+        far = sealed.sealed_ts if sealed is not None and sealed.marked else MAX_TSO
+        if code == _NEVER_SEEN:
+            return _Span(0, far, expires)
+        if code == _NOT_YET:
+            return _Span(0, _number("until", text, commit_ts), expires)
+        # The same answer for all that is resolved: it holds for the rows between, too.
+        later = path.replace(f"/at/{commit_ts}?", f"/at/{far}?")
+        same = far > commit_ts and message_of(self.call("GET", later)[1]) == text
+        error = WireError("TYPE_UNKNOWN", column="*", details=text)
+        return _Span(_number("since", text, commit_ts - 1), far if same else commit_ts, expires, None, error)
+
+    def _known(self, table: TableId, commit_ts: int, answer: Any, resolved: bool) -> _Span | None:
+        since, sealed_ts = self.told(answer, "commit_ts", int), self.told(answer, "sealed_ts", int)
+        show = self.told(answer, "show_create", str)
+        to_ts = answer.get("to_ts") or MAX_TSO
+        if answer.get("resolved"):
+            until, keep = min(to_ts, max(sealed_ts, commit_ts)), _SURE_FOR
+        else:
+            if resolved and self._sealed().marked:
+                return None
+            # Without watermarks what was committed by now is taken as known, for a moment.
+            until, keep = min(to_ts, max(ms_to_tso(int(time.time() * 1000)), commit_ts)), _UNSURE_FOR
+        expires = time.monotonic() + keep
+        if answer.get("state") != "KNOWN":
+            details = f"table {table} is known in part since commit_ts {since}: {answer.get('reason')}; give a snapshot"
+            return _Span(since, until, expires, None, WireError("TYPE_UNKNOWN", column="*", details=details))
+        return _Span(since, until, expires, TableVersion(since, self._table(table, since, show)))
+
+    def _table(self, id_: TableId, since: int, show: str) -> Table:
+        try:
+            # Asked for with a zone, the service answers with literal defaults in UTC.
+            return versions([DdlText(since, id_.db, show, SHOW)], "UTC" if self._zone else None)[-1].table
+        except (DdlError, LookupError) as error:
+            details = f"table {id_}: the service's SHOW CREATE TABLE can't be read: {error}"
+            raise WireError("TYPE_UNKNOWN", column="*", details=details) from error
+
+    def _all(self, id_: TableId) -> list[TableVersion]:
+        """A table's versions, oldest first, back to where it is not known."""
+        expires, found = self._told.every.get(id_, (0.0, []))
+        if expires < time.monotonic():
+            found = list(self._walk(id_))[::-1]
+            self._told.every[id_] = time.monotonic() + _UNSURE_FOR, found
+        return found
+
+    def _walk(self, id_: TableId) -> Iterator[TableVersion]:
+        version = self.at(id_, None)
+        while version is not None:
+            yield version
+            try:
+                version = self.at(id_, version.commit_ts)
+            except WireError:
+                return
+
+    def _called(self, table: TableId) -> list[TableId]:
+        """The tables whose names Avro makes into this one."""
+        told, now = self._told, time.monotonic()
+        found = told.names.get(table, [])
+        if now - told.names_at > (_NAMES_FOR if found else _UNSURE_FOR):
+            told.names.clear()
+            offset = 0
+            while True:
+                answer = self._good(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
+                for one in self.told(answer, "tables", list):
+                    id_ = TableId(one["db"], one["table"])
+                    avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
+                    told.names.setdefault(avro, []).append(id_)
+                if (offset := answer.get("next_offset") or 0) == 0:
+                    break
+            told.names_at = now
+        return told.names.get(table, [])
+
+
+def _from_ts(span: _Span) -> int:
+    return span.from_ts
+
+
+def _number(word: str, text: str, otherwise: int) -> int:
+    """The commit_ts that an answer names; the service's messages are in schemas.model.errors."""
+    found = re.search(rf" {word} commit_ts (\d{{1,19}}):", text)
+    return int(found[1]) if found else otherwise
+
+
+def _is_gone(error: WireError) -> bool:
+    return " is gone since commit_ts " in error.detail
+
+
+def _possible(table: TableId) -> bool:
+    """Whether TiDB could have a table of this name: messages may hold any text."""
+    return all(0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and _is_text(name) for name in table)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return "\0" not in name and bool(name.encode())
+    except UnicodeEncodeError:
+        return False

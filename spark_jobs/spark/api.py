@@ -1,0 +1,212 @@
+"""The Spark API: `decode`, `encode` and `transcode`, DataFrame in, DataFrame out; batch and streaming alike.
+
+`messages` is any DataFrame with `key` and `value` in binary, and optionally topic, partition, offset, timestamp and
+headers: what Spark's Kafka source yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from schemas.model.ports import TableSource
+from schemas.model.spark_types import Types
+from spark_jobs.arrow.change_schema import TOLD_MESSAGES, arrow_schema
+from spark_jobs.arrow.warm_up import warm
+from spark_jobs.arrow.worker_functions import TranscodeBatches
+from spark_jobs.pipeline.codec_config import Side, check_any_order
+from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
+from spark_jobs.pipeline.topic_rules import check_topic_rule
+from spark_jobs.sources.schema_registry import Schemas
+from spark_jobs.sources.subject_names import STRATEGIES, Strategy
+from spark_jobs.spark.arguments import File, _claims, _schemas, _tables
+from spark_jobs.spark.decode_plan import _decoded, _typed
+from spark_jobs.spark.frames import kafka_columns, kinds_of
+from spark_jobs.spark.skipped_rows import without_unwritten
+from spark_jobs.spark.transport import map_batches, map_messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGE_COLUMNS = (
+    "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
+    "source", "error",
+)  # fmt: skip
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+# What no change event is without, and the types that Spark's Python workers get it in.
+_NEEDED = {
+    "kind": ("string",), "op": ("string",), "commit_ts": ("bigint", "int"), "db": ("string",), "table": ("string",),
+    "before": ("map<", "struct<", "void"), "after": ("map<", "struct<", "void"),
+}  # fmt: skip
+
+
+def decode(
+    messages: DataFrame,
+    *,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
+    history: str | None = None,
+    table: str | None = None,
+    time_zone: str = "UTC",
+    check: Literal["exact", "header"] = "exact",
+    missing: Missing = "null",
+    types: Literal["exact", "typed"] = "exact",
+    time: Literal["text", "interval"] = "text",
+    on_lossy: OnLossy | None = None,
+    claim_checks: File | None = None,
+    options: Mapping[str, Any] = _NO_OPTIONS,
+) -> DataFrame:
+    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES).
+
+    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
+    it, or a TableSource); or history: URL of a service that tracks them (HistoryTables for one of several changefeeds).
+    table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
+    metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
+    time_zone: of TIMESTAMP text, as an annotation: values are not converted.
+    check: what becomes of an Avro message that the reader in Spark's JVM refuses, which asks of it what the in-process
+    decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python worker (it also knows
+    ids that were registered later, Glue's header, and DDL and watermarks between the rows).
+    missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
+    types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and timestamp.
+    time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
+    on_lossy="flag" NULL and the flag `not_typed:<column>`.
+    on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
+    claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
+    options: of the format read, by TiCDC's or Debezium's names.
+    A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
+    """
+    chosen = {"check": (check, ("exact", "header")), "missing": (missing, ("null", "default")),
+              "types": (types, ("exact", "typed")), "time": (time, ("text", "interval")),
+              "on_lossy": (on_lossy, (None, "error", "flag"))}  # fmt: skip
+    for name, (given, known) in chosen.items():
+        if given not in known:
+            raise SetupError("USAGE", details=f"{name}={given!r}: choose {' or '.join(filter(None, known))}")
+    side = Side(
+        format_named(format).name,
+        _schemas(format, registry, schemas),
+        Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", **options}),
+        _tables(ddl, history),
+        _claims(claim_checks),
+    )
+    check_any_order(side)
+    frame = kafka_columns(messages).drop("headers")  # no event says them
+    if table is not None:
+        return _typed(frame, side, table_id(table), check, (Types(types, time), missing, on_lossy or "error"))
+    if (types, time, missing) != ("exact", "text", "null"):
+        raise SetupError("USAGE", details="types=, time= and missing= go with table=")
+    return _decoded(frame, side)
+
+
+def transcode(
+    messages: DataFrame,
+    *,
+    from_format: str,
+    to_format: str,
+    registry: str | None = None,
+    schemas: Schemas | File | None = None,
+    to_registry: str | None = None,
+    to_schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
+    history: str | None = None,
+    time_zone: str = "UTC",
+    options: Mapping[str, Any] = _NO_OPTIONS,
+    topic: str | None = None,
+    subject_strategy: Strategy = "topic",
+    from_options: Mapping[str, Any] = _NO_OPTIONS,
+    claim_checks: File | None = None,
+) -> DataFrame:
+    """Messages → messages of another format (spark_jobs.arrow.change_schema.MESSAGES), ready for Spark's Kafka sink.
+
+    options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
+    the source's). subject_strategy: names the subjects of what an Avro format registers. claim_checks: as `decode`. A
+    message that can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter
+    topic. What the format has no form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
+    """
+    _check_written(to_format, topic, subject_strategy)
+    read_schemas = _schemas(from_format, registry, schemas)
+    given = to_registry is not None or to_schemas is not None
+    write_schemas = _schemas(to_format, to_registry if given else registry, to_schemas if given else schemas)
+    read = Side(
+        format_named(from_format).name,
+        read_schemas,
+        Options.of({"time_zone": time_zone, **from_options}),
+        _tables(ddl, history),
+        _claims(claim_checks),
+    )
+    check_any_order(read)
+    write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy)
+    warm(read.format, write.format)
+    batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(map_messages(kafka_columns(messages), batches, TOLD_MESSAGES))
+
+
+def encode(
+    changes: DataFrame,
+    *,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | File | None = None,
+    from_registry: str | None = None,
+    from_schemas: Schemas | File | None = None,
+    ddl: File | TableSource | None = None,
+    history: str | None = None,
+    time_zone: str = "UTC",
+    options: Mapping[str, Any] = _NO_OPTIONS,
+    topic: str | None = None,
+    subject_strategy: Strategy = "topic",
+) -> DataFrame:
+    """Change events, as `decode` gives them (rows as maps or structs) → messages
+    (spark_jobs.arrow.change_schema.MESSAGES).
+
+    The columns' types come from `ddl`, else from the Avro schema that an event's schema_id names in `from_registry` or
+    `from_schemas` (default: the side written). time_zone: of the TIMESTAMP text in the events. options, topic: as
+    `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
+    taken for one that carries nothing but its key. SetupError for wrong usage, a column that is missing among it.
+    """
+    from spark_jobs.arrow.event_encoder import EncodeBatches
+
+    _check_written(format, topic, subject_strategy)
+    events = _events(changes)
+    write_schemas = _schemas(format, registry, schemas)
+    given = from_registry is not None or from_schemas is not None
+    read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
+    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
+    write = Side(
+        format_named(format).name,
+        write_schemas,
+        Options.of({"time_zone": time_zone, **options}),
+        strategy=subject_strategy,
+    )
+    batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
+    return without_unwritten(map_batches(events, batches, TOLD_MESSAGES))
+
+
+def _events(changes: DataFrame) -> DataFrame:
+    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another."""
+    from pyspark.sql import functions as F
+
+    have = kinds_of(changes, CHANGE_COLUMNS)
+    for name, kinds in _NEEDED.items():
+        if not have.get(name, "").startswith(kinds):
+            what = f"is {have[name]}" if name in have else "is missing"
+            kind = kinds[0].rstrip("<")
+            details = f"change events, as decode() gives them, have a column {name} of type {kind}: here it {what}"
+            raise SetupError("USAGE", details=details)
+    return changes.select(*(F.col(name).alias(name) for name in have))
+
+
+def _check_written(format: str, topic: str | None, strategy: str) -> None:
+    """SetupError USAGE for a format that is not written, a rule for topics that is none, or no subject strategy."""
+    if strategy not in STRATEGIES:
+        raise SetupError("USAGE", details=f"subject_strategy={strategy!r}: choose {' or '.join(STRATEGIES)}")
+    if not format_named(format).writes:
+        raise SetupError("USAGE", details=f"{format} is read, not written: choose another format to write")
+    if topic is not None:
+        check_topic_rule(topic)

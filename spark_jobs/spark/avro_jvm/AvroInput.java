@@ -1,0 +1,170 @@
+package ticdcbridge;
+
+import java.nio.charset.StandardCharsets;
+
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Avro's binary form in a byte array (Avro 1.12 specification, "Binary Encoding"), as schemas/codec/avro.py reads it.
+ *
+ * A number is taken in its shortest form only. No length is trusted before it is compared with what is there.
+ */
+final class AvroInput {
+    private static final byte[] BEFORE_HEX = "{\"hex\":\"".getBytes(StandardCharsets.US_ASCII);
+    private static final long TENTH = 1844674407370955161L; // of 2^64, without its fraction
+
+    byte[] data;
+    int pos, end;
+
+    void begin(byte[] bytes, int from) {
+        data = bytes;
+        pos = from;
+        end = bytes.length;
+    }
+
+    void finish() {
+        if (pos != end) {
+            throw new Refused(Refused.TRAILING);
+        }
+    }
+
+    /** A zig-zag varint of up to 64 bits. */
+    long number() {
+        byte[] from = data;
+        int at = pos;
+        if (at >= end) {
+            throw Refused.CUT_OFF;
+        }
+        int b = from[at++];
+        long number = b & 127;
+        int shift = 0;
+        while (b < 0) {
+            shift += 7;
+            if (shift > 63) {
+                throw Refused.WRONG;
+            }
+            if (at >= end) {
+                throw Refused.CUT_OFF;
+            }
+            b = from[at++];
+            if (shift == 63 && b != 1) {
+                throw Refused.WRONG;
+            }
+            number |= (long) (b & 127) << shift;
+        }
+        if (b == 0 && shift > 0) {
+            throw Refused.WRONG;
+        }
+        pos = at;
+        return number >>> 1 ^ -(number & 1);
+    }
+
+    /** The size of bytes that have theirs before them; they end at `pos` then. */
+    int span() {
+        long size = number();
+        if (size < 0) {
+            throw Refused.WRONG;
+        }
+        if (size > end - pos) {
+            throw Refused.CUT_OFF;
+        }
+        pos += (int) size;
+        return (int) size;
+    }
+
+    /** Little-endian bits, as floats and doubles have them. */
+    long little(int size) {
+        if (end - pos < size) {
+            throw Refused.CUT_OFF;
+        }
+        long number = 0;
+        for (int n = 0; n < size; n++) {
+            number |= (long) (data[pos++] & 255) << 8 * n;
+        }
+        return number;
+    }
+
+    void bool() {
+        if ((little(1) & 254) != 0) {
+            throw Refused.WRONG;
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------- text
+    /** Whether the `size` bytes before `pos` are UTF-8. */
+    boolean isText(int size) {
+        return isAscii(pos - size, pos) || UTF8String.fromBytes(data, pos - size, size).isValid();
+    }
+
+    private boolean isAscii(int from, int to) {
+        byte[] bytes = data;
+        long every = 0;
+        int at = from;
+        for (; at + 8 <= to; at += 8) {
+            every |= Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at);
+        }
+        int rest = 0;
+        for (; at < to; at++) {
+            rest |= bytes[at];
+        }
+        return (every & 0x8080808080808080L) == 0 && rest >= 0;
+    }
+
+    /** The `size` bytes before `pos` as the plain form has what is no text: {"hex":"00ff"}. */
+    byte[] hex(int size) {
+        byte[] made = new byte[BEFORE_HEX.length + 2 * size + 2];
+        System.arraycopy(BEFORE_HEX, 0, made, 0, BEFORE_HEX.length);
+        int at = BEFORE_HEX.length;
+        for (int n = pos - size; n < pos; n++) {
+            made[at++] = (byte) Character.forDigit(data[n] >> 4 & 15, 16);
+            made[at++] = (byte) Character.forDigit(data[n] & 15, 16);
+        }
+        made[at] = '"';
+        made[at + 1] = '}';
+        return made;
+    }
+
+    /** schemas.model.values.check_decimal: perhaps a sign, 1 to 65 digits, and perhaps a point with 1 to 65 more. */
+    boolean isDecimal(int size) {
+        int at = pos - size;
+        if (size > 0 && data[at] == '-') {
+            at++;
+        }
+        int whole = digitsFrom(at);
+        at += whole;
+        if (whole < 1 || whole > 65 || at == pos) {
+            return whole >= 1 && whole <= 65;
+        }
+        int fraction = digitsFrom(at + 1);
+        return data[at] == '.' && fraction >= 1 && fraction <= 65 && at + 1 + fraction == pos;
+    }
+
+    private int digitsFrom(int first) {
+        int at = first;
+        while (at < pos && data[at] >= '0' && data[at] <= '9') {
+            at++;
+        }
+        return at - first;
+    }
+
+    /** BIGINT UNSIGNED as text, without leading zeros → its 64 bits. */
+    long unsigned() {
+        int size = span(), first = pos - size;
+        if (size == 2 && data[first] == '-' && data[first + 1] == '0') {
+            return 0; // as the codec has it
+        }
+        if (size < 1 || size > 20 || digitsFrom(first) != size || (size > 1 && data[first] == '0')) {
+            throw Refused.WRONG;
+        }
+        long number = 0;
+        for (int n = first; n < pos; n++) {
+            int digit = data[n] - '0';
+            if (n - first == 19 && (number < 0 || number > TENTH || (number == TENTH && digit > 5))) {
+                throw Refused.WRONG;
+            }
+            number = number * 10 + digit;
+        }
+        return number;
+    }
+}

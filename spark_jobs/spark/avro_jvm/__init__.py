@@ -1,0 +1,117 @@
+"""Classes of our own for Spark's JVM: Java's text, compiled by the compiler that Spark itself has, once a machine.
+
+Spark makes Java of each query and compiles it with Janino. The same compiler makes the classes here, so nothing but
+Spark is needed; the archive of them is kept in the cache, and Spark brings it to the executors of a cluster.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.resources
+import io
+import logging
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.runtime.cache import cache_dir, write_atomically
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RowValues.java")
+_log = logging.getLogger(__name__)
+
+
+# Of each application: the loader of its classes and the package of ours, None where it can't have them.
+_loaders: dict[str, tuple[Any, str] | None] = {}
+
+
+def class_of(spark: SparkSession, name: str) -> Any | None:
+    """The class `name` of ours as java.lang.Class; None where there is no JVM to give it to (Spark Connect), or where
+    that fails, which is logged once.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        return None
+    application = str(spark.sparkContext.applicationId)
+    if application not in _loaders:
+        try:
+            _loaders[application] = _loader(spark, jvm)
+        except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
+            _log.warning("Spark's JVM does not take classes of ours: %s", str(error).partition("\n")[0])
+            _loaders[application] = None
+    found = _loaders[application]
+    return None if found is None else jvm.java.lang.Class.forName(f"{found[1]}.{name}", True, found[0])
+
+
+def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
+    """A new object of a class that `class_of` gave."""
+    gateway: Any = spark.sparkContext._gateway
+    given = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    for n, one in enumerate(arguments):
+        given[n] = one
+    return of.getConstructors()[0].newInstance(given)
+
+
+def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
+    """A class loader that has our archive now, as all threads of the driver have it, and the executors' tasks."""
+    archive = _archive(spark.sparkContext._gateway)
+    spark.sparkContext._jsc.addJar(str(archive))
+    # Spark's SQL command ADD JAR would tell this thread and no other. The outermost loader that takes archives is the
+    # one that all threads began with.
+    loader, found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), None
+    kind = jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader")
+    while loader is not None:
+        found = loader if kind.isInstance(loader) else found
+        loader = loader.getParent()
+    if found is None:
+        raise RuntimeError("its class loader takes no archives")
+    found.addURL(jvm.java.io.File(str(archive)).toURI().toURL())
+    return found, archive.stem
+
+
+def _archive(gateway: Any) -> Path:
+    """The archive of the classes, made if it is not in the cache. Its name is their package's, and says what it is of:
+    a JVM may outlive an upgrade of ours, or serve two of them.
+    """
+    texts = {name: importlib.resources.files(__name__).joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
+    of = hashlib.sha256("\0".join([gateway.jvm.org.apache.spark.package.SPARK_VERSION(), *texts.values()]).encode())
+    package = f"ticdcbridge_{of.hexdigest()[:16]}"
+    path = cache_dir() / "classes" / f"{package}.jar"
+    if not path.exists():
+        texts = {name: text.replace("package ticdcbridge;", f"package {package};") for name, text in texts.items()}
+        packed = _compiled(gateway, texts)
+        try:
+            write_atomically(path, packed)
+        except OSError:  # a cache that can't be written: each process has its own
+            folder = tempfile.mkdtemp(prefix="ticdc-bridge-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder) / path.name
+            write_atomically(path, packed)
+    return path
+
+
+def _compiled(gateway: Any, texts: Mapping[str, str]) -> bytes:
+    """Java's texts → an archive of their classes."""
+    jvm = gateway.jvm
+    with tempfile.TemporaryDirectory(prefix="ticdc-bridge-") as folder:
+        made, files = Path(folder) / "made", gateway.new_array(jvm.java.io.File, len(texts))
+        for number, (name, text) in enumerate(texts.items()):
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+            files[number] = jvm.java.io.File(str(Path(folder) / name))
+        loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        compilers = jvm.org.codehaus.commons.compiler.CompilerFactoryFactory.getDefaultCompilerFactory(loader)
+        compiler = compilers.newCompiler()
+        compiler.setDestinationDirectory(jvm.java.io.File(str(made)), False)
+        compiler.compile(files)
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(made.rglob("*.class")):
+                # One time for all files: the same texts give the same archive.
+                out.writestr(zipfile.ZipInfo(str(path.relative_to(made)), (1980, 1, 1, 0, 0, 0)), path.read_bytes())
+        return packed.getvalue()

@@ -1,0 +1,244 @@
+"""TiCDC Avro of one table inside the JVM: one expression of ours reads a message's row
+(spark_jobs/spark/avro_jvm/AvroRows.java).
+
+It holds messages to what the in-process decoder asks of them. With `exact` what it refuses goes to that decoder, in a
+Python worker, whose event or error is taken: ids that were registered later, other headers and what else it can't read
+among them. With `header` it is an error then, and no Python is started.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from schemas.formats.framing import frame
+from schemas.model.errors import WireError
+from schemas.model.spark_types import MAX_SPARK_PRECISION, row_type, spark_type, widens
+from schemas.model.table import Table, TableId
+from schemas.model.types import Kind
+from spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
+from spark_jobs.arrow.worker_functions import rescue, rescued_type
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.table_view import Missing
+from spark_jobs.sources.avro_versions import WriterSchema, once, versions_of
+from spark_jobs.sources.schema_registry import HttpSchemas, Registered
+from spark_jobs.spark import avro_jvm
+from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, Programs, programs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def without_headers(messages: DataFrame, theirs: Collection[bytes], table: TableId) -> DataFrame:
+    """Messages with Kafka's columns without those whose record has one of the headers `theirs`.
+
+    table: of which messages are wanted; those of others are counted (metric `ticdc_bridge_other_tables`).
+    """
+    from pyspark.sql import functions as F
+
+    header = F.substring(F.coalesce("value", "key"), 1, 5)
+    found = header.isin(*[F.lit(h) for h in theirs]) if theirs else F.lit(False)
+    counted = messages.withColumn("_theirs", F.coalesce(found, F.lit(False)))
+    counted = counted.observe(metric("other_tables", table), F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
+    return counted.where(~F.col("_theirs")).drop("_theirs")
+
+
+_SOURCE = ("topic", "partition", "offset", "timestamp")
+_TOLD = ("code", "id", "op", "commit_ts", "op_unknown", "key", "before", "after")
+
+
+@dataclass(frozen=True)
+class AvroPlan:
+    """How one table's messages are decoded: its key and value schemas, and the columns of the result.
+
+    others: headers of other tables' records, which are left out and counted. missing: what a row has for a column that
+    its version lacks. unreadable: registered versions that can't be read, and why.
+    """
+
+    side: Side
+    keys: tuple[WriterSchema, ...]
+    values: tuple[WriterSchema, ...]
+    others: tuple[bytes, ...]
+    exact: bool
+    missing: Missing = "null"
+    unreadable: tuple[tuple[Registered, WireError], ...] = ()
+
+    @classmethod
+    def of(cls, side: Side, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
+        """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
+        found = versions_of(side.schemas, id_, whole=True)
+        if not found.values or not _one_shape(found.values):
+            return None
+        ours = (*found.keys, *found.values)
+        if isinstance(side.schemas, HttpSchemas):
+            side.schemas.know(w.entry for w in ours)
+        ids = {w.entry.id for w in ours}
+        others = tuple({frame(e.id, b"") for e in found.others if e.id not in ids})
+        return cls(side, once(found.keys), once(found.values), others, exact, missing, found.unreadable)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the newest key schema's columns."""
+        return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
+
+    @property
+    def table(self) -> Table:
+        """The table with the columns of its newest registered version."""
+        record = self.values[-1].record
+        return Table(record.id, record.columns)
+
+    def decode(self, messages: DataFrame, keep: bool = False) -> DataFrame | None:
+        """Messages with Kafka's columns → change events with before and after as structs.
+
+        keep: with the message, as `_key` and `_value`. None where the session does not take a class of ours.
+        """
+        from pyspark.sql import functions as F
+
+        spark = messages.sparkSession
+        reader = avro_jvm.class_of(spark, "AvroRows")
+        if reader is None:
+            return None
+        zone = self.side.options.time_zone
+        made = programs(self.table, self.keys, self.values, self._refused(), self.missing, zone)
+        # A select for each step: what several columns of the next one use is then worked out once.
+        read = messages.select("*", _read(spark, reader, made, self.table).alias("_read"))
+        if self.others:
+            theirs = F.col("_read.code") == OTHER_TABLE
+            counts = F.count(F.when(theirs, 1)).alias("rows")
+            read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
+        bad = F.col("_read.code") != 0
+        # Of the message only what an error says goes on: rows on their way to Python are copied with all their columns.
+        said = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
+        kept = ("_key", "_value") if keep else ()
+        whole = [F.col(name[1:]).alias(name) for name in kept]
+        found = read.select(F.struct(*_SOURCE).alias("source"), "_read", *said, *whole)
+        if self.exact:
+            found = self._rescued(found)
+        return found.select(*(c.alias(name) for name, c in self._columns(made)), *kept)
+
+    def without_others(self, messages: DataFrame) -> DataFrame:
+        """The messages without those of other tables, as far as their schema ids are known; these are counted."""
+        return without_headers(messages, self.others, self.table.id)
+
+    def _refused(self) -> dict[int, int]:
+        """Schema ids of which every message is refused, with the reader's code."""
+        others = {int.from_bytes(header[1:], "big", signed=True) for header in self.others if len(header) == 5}
+        found = dict.fromkeys(others, OTHER_TABLE)
+        for number, (entry, _) in enumerate(self.unreadable, 1 + len(ERRORS)):
+            if isinstance(entry.id, int):
+                found[entry.id] = number
+        return found
+
+    def _rescued(self, read: DataFrame) -> DataFrame:
+        """With `_told`: what the in-process decoder makes of a message that the reader refuses."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        kind = rescued_type(row_type(self.table))
+        rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
+        topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
+        told = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
+        rescued = read.select("*", told.alias("_told"))
+        late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
+        counted = rescued.observe(metric("late_tables", self.table.id), F.count(F.when(late, 1)).alias("rows"))
+        return counted.where(~late)
+
+    def _columns(self, made: Programs) -> Iterator[tuple[str, Column]]:
+        from pyspark.sql import functions as F
+
+        read = {name: F.col("_read")[name] for name in _TOLD}
+        ok, rescued = read["code"] == 0, self.exact
+        row = tidb_row(self.table, certain=False)
+
+        def either(column: Column, name: str) -> Column:
+            told = F.col("_told")[name]
+            return F.coalesce(column, told.cast(row) if name in ("before", "after") else told) if rescued else column
+
+        none = F.array().cast("array<string>")
+        unknown = F.array(F.lit("op_unknown"))
+        commit_ts = either(read["commit_ts"], "commit_ts")
+        yield "kind", F.coalesce(F.when(ok, F.lit("row")), F.col("_told.kind") if rescued else F.lit("error"))
+        yield "op", either(read["op"], "op")
+        yield "commit_ts", commit_ts
+        yield "commit_time", F.timestamp_millis(F.shiftright(commit_ts, 18))
+        yield "db", either(F.when(ok, F.lit(self.table.id.db)), "db")
+        yield "table", either(F.when(ok, F.lit(self.table.id.table)), "table")
+        yield "schema_id", either(read["id"], "schema_id")
+        yield "table_version", F.lit(None).cast("bigint")
+        yield "key", either(_names(read["key"], made.keys, none), "key")
+        yield "before", either(read["before"], "before")
+        yield "after", either(read["after"], "after")
+        yield "flags", either(F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none)), "flags")
+        yield "ddl_type", F.col("_told.ddl_type") if rescued else F.lit(None).cast("int")
+        yield "query", F.col("_told.query") if rescued else F.lit(None).cast("string")
+        yield "row", F.lit(0)
+        yield "source", F.col("source")
+        code, detail = (F.col("_told.code"), F.col("_told.detail")) if rescued else self._why(read["code"])
+        of = [F.col(f"_bad_{name}").alias(name) for name in ("key", "value")]
+        error = F.struct(code.alias("code"), detail.alias("detail"), *of)
+        yield "error", F.when(code.isNotNull() if rescued else ~ok, error)
+
+    def _why(self, code: Column) -> tuple[Column, Column]:
+        """Error code and detail of what the reader refuses."""
+        from pyspark.sql import functions as F
+
+        theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
+        told = [F.array(*map(F.lit, column)) for column in zip(*ERRORS, *theirs, strict=True)]
+        return F.element_at(told[0], code), F.element_at(told[1], code)
+
+
+def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:
+    """The names of a key's columns; NULL where there is no row."""
+    from pyspark.sql import functions as F
+
+    names: Any = F.when(number == 0, none)
+    for n, found in enumerate(keys, 1):
+        names = names.when(number == n, F.array(*map(F.lit, found)))
+    return names  # type: ignore[no-any-return]
+
+
+def _read(spark: SparkSession, reader: Any, made: Programs, table: Table) -> Column:
+    """What the reader tells of the message in `key` and `value`: struct of _TOLD."""
+    from pyspark.sql import Column, functions
+
+    of: Any = spark._jvm
+    catalyst, types, seq = of.org.apache.spark.sql.catalyst.expressions, of.org.apache.spark.sql.types, of.PythonUtils
+    one = avro_jvm.instance(spark, reader, bytearray(made.packed))
+    target = catalyst.Literal(one, types.ObjectType(reader))
+    columns = of.org.apache.spark.sql.classic.ExpressionUtils
+    given = seq.toSeq([columns.expression(functions.col(name)._jc) for name in ("key", "value")])
+    told = types.DataType.fromJson(json.dumps(_told_type(table)))
+    # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
+    propagates_null = returns_null = deterministic = False
+    asked = catalyst.objects.Invoke(
+        target, "read", told, given, seq.toSeq([]), propagates_null, returns_null, deterministic
+    )
+    return Column(columns.column(asked))
+
+
+def _told_type(table: Table) -> dict[str, Any]:
+    row = tidb_row(table, certain=False).jsonValue()
+    kinds = ("integer", "integer", "string", "long", "boolean", "integer", row, row)
+    fields = [
+        {"name": name, "type": kind, "nullable": name != "code", "metadata": {}}
+        for name, kind in zip(_TOLD, kinds, strict=True)
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
+    """True when every version's columns can be cast to the newest's without a loss, in types that Spark holds."""
+    newest = {c.name: c for c in values[-1].record.columns}
+    folded = {name.lower() for name in newest}
+    if len(folded) < len(newest):
+        return False
+    if any(c.type.kind is Kind.DECIMAL and (c.length or 0) > MAX_SPARK_PRECISION for c in newest.values()):
+        return False  # its bytes are text in Spark's rows, which takes the decoder
+    for writer in values:
+        for column in writer.record.columns:
+            other = newest.get(column.name)
+            if other is not None and not widens(spark_type(column), spark_type(other)):
+                return False
+    return True

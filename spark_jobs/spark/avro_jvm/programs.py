@@ -1,0 +1,306 @@
+"""The registered versions of a table as programs for the reader in Spark's JVM
+(spark_jobs/spark/avro_jvm/AvroRows.java).
+
+A program is a step for each field of a record: what is read, which branch of its union is null, where the value goes in
+the newest version's row and how it is written there.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.codec import avro as binary
+from schemas.formats.avro.record import Record
+from schemas.formats.avro.schema import BEFORE
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.model import values
+from schemas.model.spark_types import python_value, spark_type, widens
+from schemas.model.table import Column, Table, Value
+from schemas.model.types import Kind
+from spark_jobs.pipeline.table_view import Missing, default_of
+from spark_jobs.sources.avro_versions import WriterSchema
+
+# All numbers here are Java's.
+OTHER_TABLE, MALFORMED = 2, 7
+ERRORS = (
+    ("EMPTY_RECORD", "key and value are null, or a delete has no key"),
+    ("", ""),  # another table's
+    ("NOT_FRAMED", "no Confluent header"),
+    ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
+    ("UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+    ("TRUNCATED", 'the record ends too early; check="exact" says where'),
+    ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
+    ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
+)
+"""Error code and detail of what the reader refuses, from its code 1 on."""
+assert ERRORS[MALFORMED - 1][0] == "MALFORMED"
+
+_OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
+_STEP = 8
+_COMPACT = 18  # digits of a decimal that is a long in Spark's row
+_INT, _LONG, _UNSIGNED, _TEXT_UNSIGNED, _FLOAT, _DOUBLE = range(6)
+_TEXT, _BYTES, _DECIMAL_TEXT, _DECIMAL, _BITS, _BOOLEAN = range(6, 12)
+_OLD = 15
+_SAID = {
+    "_tidb_op": (12, "string"),
+    "_tidb_commit_ts": (13, "long"),
+    "_tidb_row_level_checksum": (14, "string"),
+}
+_READ: Mapping[tuple[Kind, str], int] = {
+    (Kind.INTEGER, "int"): _INT,
+    (Kind.INTEGER, "long"): _LONG,
+    (Kind.INTEGER, "string"): _TEXT_UNSIGNED,
+    (Kind.YEAR, "int"): _INT,
+    (Kind.FLOAT, "float"): _FLOAT,
+    (Kind.FLOAT, "double"): _DOUBLE,
+    (Kind.DOUBLE, "double"): _DOUBLE,
+    (Kind.DECIMAL, "string"): _DECIMAL_TEXT,
+    (Kind.DECIMAL, "bytes"): _DECIMAL,
+    (Kind.BINARY, "bytes"): _BYTES,
+    (Kind.BIT, "bytes"): _BITS,
+    **{
+        (kind, "string"): _TEXT
+        for kind in (
+            Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME,
+        )
+    },
+}  # fmt: skip
+# What a value that is read so can be written as.
+_WHOLE = ("smallint", "int", "bigint", "decimal")
+_HELD: Mapping[int, tuple[str, ...]] = {
+    **dict.fromkeys((_INT, _LONG, _UNSIGNED, _TEXT_UNSIGNED), _WHOLE),
+    **dict.fromkeys((_FLOAT, _DOUBLE), ("float", "double")),
+    **dict.fromkeys((_TEXT, _DECIMAL_TEXT), ("string",)),
+    **dict.fromkeys((_BYTES, _BITS), ("binary",)),
+    _DECIMAL: ("decimal",),
+}
+_PASSED = {
+    "int": _INT, "long": _LONG, "boolean": _BOOLEAN, "float": _FLOAT, "double": _DOUBLE, "bytes": _BYTES,
+    "string": _BYTES,
+}  # fmt: skip
+_WRITTEN = {"smallint": 0, "int": 1, "bigint": 2, "decimal": 3, "float": 4, "double": 5}
+_AS_IT_IS = -1
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What the reader is made of. packed: its bytes; keys: the columns' names of keys, from number 1 on."""
+
+    packed: bytes
+    keys: tuple[tuple[str, ...], ...]
+
+
+def programs(
+    table: Table,
+    keys: Sequence[WriterSchema],
+    rows: Sequence[WriterSchema],
+    refused: Mapping[int, int],
+    missing: Missing,
+    zone: str,
+) -> Programs:
+    """keys, rows: all versions of the table's key and value schemas. table: with the newest one's columns.
+
+    refused: schema ids of which every message is refused, with the code. missing, zone: as AvroPlan.
+    """
+    of_keys, of_rows = ({w.entry.id: w for w in some if isinstance(w.entry.id, int)} for some in (keys, rows))
+    all_ = {**of_keys, **of_rows}  # Glue's header is no one's here
+    numbers: dict[tuple[str, ...], int] = {}
+    compiler = _Compiler(table, missing, zone)
+    made = {id_: _refused(code) for id_, code in refused.items()}
+    for id_, writer in all_.items():
+        names = tuple(c.name for c in writer.record.columns)
+        if id_ in of_keys and not writer.record.of_value:
+            key = numbers.setdefault(names, len(numbers) + 1)
+            strange = sorted(i for i, w in all_.items() if not {*names} <= {c.name for c in w.record.columns})
+            made[id_] = compiler.program(writer, key, strange, beside=id_ not in of_rows)
+        else:
+            made[id_] = compiler.program(writer, 0, [], beside=False)
+    ids = sorted(made)
+    lengthy = [n for place, c in enumerate(table.columns) for n in _lengthy(place, spark_type(c))]
+    head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
+    return Programs(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
+
+
+class _Compiler:
+    """Records → programs, for rows of `table`."""
+
+    def __init__(self, table: Table, missing: Missing, zone: str) -> None:
+        self._table, self._missing, self._zone = table, missing, zone
+        self._places = {c.name: n for n, c in enumerate(table.columns)}
+
+    def program(self, writer: WriterSchema, key: int, strange: list[int], beside: bool) -> bytes:
+        """key, strange: as AvroRows has them. beside: it is a key's alone, of whose values beside a value's nothing is
+        taken.
+        """
+        record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
+        steps = self._whole(record, fields)
+        flags = _OF_VALUE if record.of_value else 0
+        names = {c.name for c in record.columns}
+        absent = [c for c in self._table.columns if c.name not in names]
+        try:
+            presets = self._presets(absent) if self._missing == "default" else {}
+        except (ValueError, ArithmeticError, TypeError):  # no value of the column: the codec says so of each row
+            steps, presets = None, {}
+        if steps is None and beside:
+            steps, flags = self._whole(record, fields, placed=False), _BESIDE
+        if steps is None:
+            return _refused(MALFORMED)
+        lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
+        encoded = b"".join(data for _, data in presets.values())
+        preset = [number for step, _ in presets.values() for number in step]
+        written = [place for place, precision in lacking if precision > _COMPACT]
+        written += [place for some in (preset, steps) for place in _written_places(some)]
+        flags |= _SHUFFLED if written != sorted(written) and flags != _BESIDE else 0
+        return (
+            struct.pack(">2i", flags, key)
+            + _numbers(strange)
+            + _numbers(steps)
+            + _numbers([number for pair in lacking for number in pair])
+            + _numbers(preset)
+            + struct.pack(">i", len(encoded))
+            + encoded
+        )
+
+    def _whole(self, record: Record, fields: list[Mapping[str, Any]], placed: bool = True) -> list[int] | None:
+        """The steps of all fields; None for a record that TiCDC does not write, or that the row does not hold.
+
+        placed: the values go into the row.
+        """
+        old = record.before
+        if old is not None and (old.of_value or [c.name for c in old.columns] != [c.name for c in record.columns]):
+            return None
+        steps: list[int] = []
+        left = len(record.columns)
+        columns = {c.name: c for c in record.columns}
+        for field in fields:
+            name = field["name"]
+            null, kind = _union(field["type"])
+            if name in columns:
+                step = self._column(columns[name], kind["type"], null, placed)
+                if step is None:
+                    return None
+                steps += step
+                left -= 1
+            elif name == BEFORE and old is not None:
+                inner = [self._inner(old, f) for f in kind["fields"]]
+                if left or None in inner:
+                    return None  # its values would stand within the row's
+                numbers = [number for step in inner for number in step or ()]
+                steps += [_OLD, null, -1, _AS_IT_IS, len(numbers), 0, 0, 0, *numbers]
+            elif name in _SAID:
+                code, primitive = _SAID[name]
+                if kind != primitive:
+                    return None
+                steps += [code, null, -1, _AS_IT_IS, 0, 0, 0, 0]
+            else:
+                steps += [_PASSED[kind], null, -1, _AS_IT_IS, 0, 0, 0, 0]
+        return steps
+
+    def _inner(self, old: Record, field: Mapping[str, Any]) -> list[int] | None:
+        null, kind = _union(field["type"])
+        column = next(c for c in old.columns if c.name == field["name"])
+        return self._column(column, kind["type"], null, placed=True)
+
+    def _column(self, column: Column, primitive: str, null: int, placed: bool) -> list[int] | None:
+        """None for what the newest version's column does not hold."""
+        place = self._places.get(column.name, -1) if placed else -1
+        code = _READ[column.type.kind, primitive]
+        kind = spark_type(column if place < 0 else self._table.columns[place])
+        if place >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
+            return None
+        if code == _LONG and column.unsigned and column.type.bits == 64:
+            code = _UNSIGNED  # the long of its bits
+        own = 0, 0
+        if column.type.kind is Kind.BIT:
+            length = column.length or 1
+            own = values.bit_size(length), 1 << ((length - 1) % 8 + 1)
+        elif code == _DECIMAL:
+            own = column.length or 0, column.scale or 0
+        elif column.type.kind is Kind.FLOAT:
+            own = 1, 0
+        return [code, null, place, _written(kind), *own, *_digits(kind)]
+
+    def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
+        """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
+        ArithmeticError, TypeError for a default that its column does not hold.
+        """
+        found = {}
+        for column in absent:
+            value = default_of(column, self._zone)
+            if value is not None:
+                kind = spark_type(column)
+                code, data = _encoded(column, kind, value)
+                found[column] = [code, -1, self._places[column.name], _written(kind), *_digits(kind) * 2], data
+        return found
+
+
+def _lengthy(place: int, kind: str) -> tuple[int, ...]:
+    """Of a column whose values have a place of their own in a row: where it is, and how long that is, 0 for as long as
+    the value.
+    """
+    if kind in ("string", "binary"):
+        return place, 0
+    return (place, 16) if _digits(kind)[0] > _COMPACT else ()
+
+
+def _written_places(steps: list[int]) -> list[int]:
+    """The columns whose values get a place of their own, in the order in which steps write them; not the old row's,
+    which come in the same.
+    """
+    found = []
+    for at in range(0, len(steps), _STEP):
+        code, _, place, form, _, _, precision, _ = steps[at : at + _STEP]
+        if code == _OLD:
+            break
+        if place >= 0 and (form == _AS_IT_IS or precision > _COMPACT):
+            found.append(place)
+    return found
+
+
+def _union(kind: Any) -> tuple[int, Any]:
+    """A field's type → (branch of null or -1, the type without null)."""
+    if not isinstance(kind, list):
+        return -1, kind
+    null = kind.index("null")
+    return null, kind[1 - null]
+
+
+def _written(kind: str) -> int:
+    return _WRITTEN.get(kind.partition("(")[0], _AS_IT_IS)
+
+
+def _digits(kind: str) -> tuple[int, int]:
+    """Precision and scale of a Spark type."""
+    if not kind.startswith("decimal("):
+        return 0, 0
+    precision, scale = map(int, kind[8:-1].split(","))
+    return precision, scale
+
+
+def _encoded(column: Column, kind: str, value: Value) -> tuple[int, bytes]:
+    """A default of Spark type `kind` → what is read, and its bytes."""
+    found, name = python_value(column, value), kind.partition("(")[0]
+    if name in ("smallint", "int", "bigint"):
+        return _LONG, binary.write_long(found)
+    if name == "float":
+        return _FLOAT, binary.write_float(found)
+    if name == "double":
+        return _DOUBLE, binary.write_double(found)
+    if name == "decimal":
+        return _DECIMAL, binary.write_decimal(values.unscaled_decimal(format(found, "f"), *_digits(kind)))
+    if name == "binary":
+        return _BYTES, binary.write_bytes(found)
+    return _TEXT, binary.write_bytes(found.encode())
+
+
+def _refused(code: int) -> bytes:
+    """The program of messages that are refused."""
+    return struct.pack(">2i", _UNREADABLE | code << _CODE_SHIFT, 0) + _numbers([]) * 4 + struct.pack(">i", 0)
+
+
+def _numbers(found: Sequence[int]) -> bytes:
+    return struct.pack(f">{1 + len(found)}i", len(found), *found)

@@ -1,0 +1,339 @@
+"""`spark.read.format("ticdc")` and `spark.readStream`: Spark's Python data source API, in batches of messages.
+
+    from spark_jobs import datasource
+    datasource.register(spark)
+    spark.read.format("ticdc").option("format", "open").option("ddl", "history.jsonl").load("messages.jsonl")
+
+For convenience: `spark_jobs.decode` on Spark's own sources is faster still, as the source's messages need not become
+Python's first. Options are those of `decode` (format, registry, schemas, ddl, history, table, time_zone, missing,
+types, time, on_lossy, claim_checks), and `path` (a message file or a folder of them) or `topic` with
+`kafka.bootstrap.servers` (any `kafka.NAME` is a client's setting) and `from_offset`. A Python data source has no
+metrics: what `decode` leaves out and counts are rows of the kinds `other` (a change of another table than `table`) and
+`tombstone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from schemas.inputs.kafka_settings import client_settings, for_librdkafka
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from schemas.model.spark_types import Types
+from spark_jobs.arrow.change_schema import tidb_row
+from spark_jobs.arrow.changes import ChangeReader
+from spark_jobs.arrow.event_rows import change_row, source_of
+from spark_jobs.arrow.input_batches import batch_of, limited
+from spark_jobs.arrow.warm_up import warm_changes
+from spark_jobs.io.message_files import MAX_LINE, parse_line, read_messages
+from spark_jobs.pipeline.codec_config import Side, check_any_order
+from spark_jobs.pipeline.newest_columns import newest_table, zone_of
+from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.table_view import TableView
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
+_KNOWN = (
+    "format", "registry", "schemas", "ddl", "history", "table", "time_zone", "missing", "types", "time", "on_lossy",
+    "claim_checks", "path", "topic", "from_offset",
+)  # fmt: skip
+_CHOICES = {
+    "missing": ("null", "default"), "types": ("exact", "typed"), "time": ("text", "interval"),
+    "on_lossy": ("error", "flag"),
+}  # fmt: skip
+Read = Message | tuple[WireError, Message]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the format `ticdc` known to a session."""
+    spark.dataSource.register(TicdcDataSource)
+
+
+@dataclass(frozen=True)
+class FilePart(InputPartition):
+    """The messages of a file; of JSON lines those that begin in [start, end)."""
+
+    path: str
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class TopicPart(InputPartition):
+    """The messages of a partition with offsets in [start, end)."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def changes(row: DataType) -> StructType:
+    """spark_jobs.arrow.change_schema.CHANGES with rows of a type. Where Spark asks for it there is no JVM to read that
+    text.
+    """
+    text, number, long, data = StringType(), IntegerType(), LongType(), BinaryType()
+    texts, time = ArrayType(text), TimestampType()
+    source = _fields({"topic": text, "partition": number, "offset": long, "timestamp": time})
+    error = _fields({"code": text, "detail": text, "key": data, "value": data})
+    return _fields(
+        {
+            "kind": text, "op": text, "commit_ts": long, "commit_time": time, "db": text, "table": text,
+            "schema_id": number, "table_version": long, "key": texts, "before": row, "after": row, "flags": texts,
+            "ddl_type": number, "query": text, "row": number, "source": source, "error": error,
+        }
+    )  # fmt: skip
+
+
+def _fields(types: Mapping[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+class Asked:
+    """What the options say. SetupError USAGE."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.given = {k.lower(): v for k, v in options.items() if not k.lower().startswith("kafka.")}
+        self.kafka = {k[6:]: v for k, v in options.items() if k.lower().startswith("kafka.")}
+        unknown = sorted(self.given.keys() - set(_KNOWN))
+        if unknown or "format" not in self.given:
+            what = f"option {unknown[0]!r} is not known" if unknown else "option 'format' is missing"
+            raise SetupError("USAGE", details=f"ticdc: {what}; there are {', '.join(_KNOWN)}, kafka.NAME")
+        for name, choices in _CHOICES.items():
+            if self.given.get(name, choices[0]) not in choices:
+                raise SetupError("USAGE", details=f"{name}={self.given[name]!r}: choose {' or '.join(choices)}")
+        if ("path" in self.given) == ("topic" in self.given):
+            raise SetupError("USAGE", details="ticdc: give a path (load(PATH)), or the option topic")
+        if not self.given.get("from_offset", "0").isdigit():
+            raise SetupError("USAGE", details=f"from_offset={self.given['from_offset']!r}: a number is needed")
+
+    @cached_property
+    def side(self) -> Side:
+        """The side read; with a table, its rows in the table's columns."""
+        from spark_jobs.pipeline.table_view import table_id
+        from spark_jobs.spark.arguments import _claims, _schemas, _tables
+
+        given = self.given
+        on_lossy = given.get("on_lossy", "flag")
+        side = Side(
+            format_named(given["format"]).name,
+            _schemas(given["format"], given.get("registry"), given.get("schemas")),
+            Options.of({"time_zone": given.get("time_zone", "UTC"), "on_lossy": on_lossy}),
+            _tables(given.get("ddl"), given.get("history")),
+            _claims(given.get("claim_checks")),
+        )
+        check_any_order(side)
+        if "table" not in given:
+            if given.keys() & {"missing", "types", "time"}:
+                raise SetupError("USAGE", details="types, time and missing go with table")
+            return side
+        types = Types(given.get("types", "exact"), given.get("time", "text"))  # type: ignore[arg-type]
+        table = newest_table(side, table_id(given["table"]))
+        view = TableView(table, types, given.get("missing", "null"), given.get("on_lossy", "error"))  # type: ignore[arg-type]
+        side = replace(side, view=view)
+        zone_of(side)  # says so where there is none
+        return side
+
+    @cached_property
+    def schema(self) -> StructType:
+        """CHANGES; with a table, before and after as structs."""
+        view = self.side.view
+        if view is None:
+            return changes(MapType(StringType(), StringType()))
+        return changes(tidb_row(view.table, view.types, certain=self.side.tables is not None))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        servers = self.kafka.get("bootstrap.servers")
+        return {**client_settings(servers, None), **for_librdkafka(self.kafka)}
+
+    def extents(self) -> dict[int, tuple[int, int]]:
+        from spark_jobs.io.kafka import extents
+
+        return extents(self.given["topic"], self.settings)
+
+
+class TicdcDataSource(DataSource):
+    """The format `ticdc`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ticdc"
+
+    def schema(self) -> StructType:
+        return Asked(self.options).schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _Reader(Asked(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        asked = Asked(self.options)
+        if "topic" not in asked.given:
+            raise SetupError("USAGE", details="ticdc: a stream reads a topic")
+        return _StreamReader(asked, schema)
+
+
+class _Decoding:
+    """Reads partitions; in a Python worker."""
+
+    def __init__(self, asked: Asked, schema: StructType) -> None:
+        self._topic, self._kafka = asked.given.get("topic"), asked.settings if "topic" in asked.given else {}
+        self._side, self._schema = asked.side, schema
+        if self._side.tables is not None or self._side.format == "avro":
+            warm_changes(self._side.format)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(self._schema)
+        reader, items = ChangeReader(self._side, schema), self._items(partition)
+        while chunk := list(limited(items)):
+            batch, start = batch_of(chunk, timed=True), 0
+            if batch is None:
+                yield from self._slowly(reader, chunk, schema)
+                continue
+            for part, fast, rest in reader.parts(batch):
+                some = [chunk[start + at] for at in rest.tolist()]
+                start += part.num_rows
+                yield from self._in_order(reader, some, rest, fast, schema)
+
+    def _in_order(self, reader: ChangeReader, items: list[Read], rest: Any, fast: Any, schema: Any) -> Iterator[Any]:
+        """What the kernels read, and the rows of the other items, which stand at `rest`."""
+        import numpy as np
+
+        if fast is None or not len(rest):
+            yield from [fast.rows] if fast is not None else self._slowly(reader, items, schema)
+            return
+        rows = [list(self._rows(reader, item)) for item in items]
+        slow = pa.RecordBatch.from_pylist([row for some in rows for row in some], schema=schema)
+        order: Any = np.argsort(np.concatenate((fast.origin, np.repeat(rest, list(map(len, rows))))), kind="stable")
+        (whole,) = pa.Table.from_batches([fast.rows, slow]).combine_chunks().to_batches() or [slow]
+        yield whole.take(order)
+
+    def _slowly(self, reader: ChangeReader, items: list[Read], schema: Any) -> Iterator[Any]:
+        rows = (row for item in items for row in self._rows(reader, item))
+        while some := list(islice(rows, _ROWS)):
+            yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+    def _items(self, part: InputPartition) -> Iterator[Read]:
+        if isinstance(part, TopicPart):
+            from spark_jobs.io.kafka import read_range
+
+            assert self._topic is not None
+            return read_range(self._topic, part.partition, part.start, part.end, self._kafka)
+        assert isinstance(part, FilePart)
+        return read_messages(Path(part.path)) if part.end is None else _lines(part, part.end)
+
+    def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
+        message = item if isinstance(item, Message) else item[1]
+        result = reader.one(item) if isinstance(item, Message) else Result(error=item[0])
+        source, error, view = source_of(message), result.error, self._side.view
+        if error is not None:
+            told = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
+            yield {"kind": "error", "row": 0, "source": source, "error": told}
+        for number, event in enumerate(result.events):
+            row = {**change_row(event), "row": number, "source": source}
+            if view is not None and isinstance(event, RowChange):
+                ours = event.table.id == view.table.id
+                row["kind"] = "row" if ours else "other"
+                row["before"], row["after"] = (
+                    view.row(values, event.zone) if ours else None for values in (event.before, event.after)
+                )
+            yield row
+        for kind in result.skipped:
+            yield {"kind": kind, "row": 0, "source": source}
+
+
+class _Reader(_Decoding, DataSourceReader):
+    def __init__(self, asked: Asked, schema: StructType) -> None:
+        super().__init__(asked, schema)
+        if "topic" in asked.given:
+            first = int(asked.given.get("from_offset", "0"))
+            found = ((p, max(low, first), high) for p, (low, high) in asked.extents().items())
+            self._parts: list[InputPartition] = [TopicPart(*part) for part in found if part[1] < part[2]]
+        else:
+            self._parts = list(_file_parts(Path(asked.given["path"])))
+
+    def partitions(self) -> list[InputPartition]:
+        return self._parts or [FilePart("/dev/null")]  # Spark needs one
+
+
+class _StreamReader(_Decoding, DataSourceStreamReader):
+    """An offset is {partition: the offset that comes next}."""
+
+    def __init__(self, asked: Asked, schema: StructType) -> None:
+        super().__init__(asked, schema)
+        self._asked = asked
+
+    def initialOffset(self) -> dict[str, int]:
+        first = int(self._asked.given.get("from_offset", "0"))
+        return {str(p): max(low, min(first, high)) for p, (low, high) in self._asked.extents().items()}
+
+    def latestOffset(self) -> dict[str, int]:
+        return {str(p): high for p, (_, high) in self._asked.extents().items()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """SetupError STOPPED where messages between the offsets are gone: nothing is skipped."""
+        lows = {str(p): low for p, (low, _) in self._asked.extents().items()}
+        for partition, begin in start.items():
+            if partition not in lows or lows[partition] > begin or end.get(partition, -1) < begin:
+                details = f"offsets from {begin} are gone (the topic was deleted or truncated); nothing was skipped"
+                raise SetupError("STOPPED", where=f"topic {self._topic} partition {partition}", details=details)
+        ranges = ((int(p), start.get(p, lows.get(p, 0)), high) for p, high in end.items())
+        return [TopicPart(*part) for part in ranges if part[1] < part[2]]
+
+
+def _file_parts(path: Path) -> Iterator[FilePart]:
+    """A file in ranges; of a folder, each file. SetupError USAGE when there is none."""
+    files = (
+        sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+        if path.is_dir()
+        else [path]
+    )
+    for file in files:
+        if not file.is_file():
+            raise SetupError("USAGE", details=f"{file}: No such file")
+        size = file.stat().st_size
+        if file.suffix == ".parquet":
+            yield FilePart(str(file.absolute()))
+            continue
+        for start in range(0, size, _RANGE):
+            yield FilePart(str(file.absolute()), start, min(start + _RANGE, size))
+
+
+def _lines(part: FilePart, end: int) -> Iterator[Read]:
+    """The lines that begin in the range; one that is no message comes with its error."""
+    with open(part.path, "rb") as file:
+        if part.start:
+            file.seek(part.start - 1)
+            while (skipped := file.readline(MAX_LINE)) and not skipped.endswith(b"\n"):
+                pass
+        while file.tell() < end and (line := file.readline(MAX_LINE)):
+            if line.strip():
+                try:
+                    yield parse_line(line, Path(part.path).name)
+                except WireError as error:
+                    yield error, Message(None, line.rstrip(b"\r\n"))

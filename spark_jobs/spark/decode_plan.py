@@ -1,0 +1,218 @@
+"""How a DataFrame of messages is decoded: by kernels, by the JVM's reader of Avro, or by the codec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from schemas.model.event import MAX_TSO
+from schemas.model.spark_types import EXACT, Types, row_type
+from schemas.model.table import Table, TableId, TableVersion
+from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
+from spark_jobs.arrow.table_rows import FORMATS, TypedBatches, typed_schema, versions_of, warm
+from spark_jobs.arrow.view_checks import Fitted
+from spark_jobs.arrow.warm_up import warm_changes
+from spark_jobs.arrow.worker_functions import DecodeBatches
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.newest_columns import newest_table
+from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
+from spark_jobs.sources.table_history import HistoryTables
+from spark_jobs.spark.skipped_rows import skipped_told, without_skipped
+from spark_jobs.spark.sql_expressions import typed_row
+from spark_jobs.spark.temporal_sql import typed_view
+from spark_jobs.spark.transport import map_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+
+def typed_decode(
+    frame: DataFrame, side: Side, id_: TableId, missing: Missing, types: Types = EXACT, on_lossy: OnLossy = "error"
+) -> DataFrame | None:
+    """Messages with Kafka's columns → change events with structs; None where the kernels don't read this.
+
+    They read formats that need definitions, and a table whose definitions are known. types, on_lossy: as TableView.
+    """
+    if side.tables is None or not (side.format in FORMATS or (side.format == "avro" and warm("avro"))):
+        return None
+    versions = versions_of(side.tables, id_)
+    if not versions:
+        return None
+    warm(side.format)
+    table = versions[0].table
+    view = TableView(table, types, missing, on_lossy)
+    key = [c.name for c in table.columns if c.name in table.handle_key]
+    seen = replace(side, view=view)
+    if side.format == "avro":
+        changes = _ours(_avro_by_kernels(frame, seen, tuple(versions), key), id_)
+    else:
+        until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
+        schema, typed = typed_schema(table), types != EXACT
+        batches = TypedBatches(seen, tuple(versions), arrow_schema(schema), missing, until)
+        made = map_batches(frame, Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
+        changes = _ours(made, id_)
+    return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
+
+
+def avro_decode(frame: DataFrame, side: Side, key: Sequence[str]) -> DataFrame | None:
+    """TiCDC Avro of a table without definitions, other tables that are known left out before; None without numba.
+
+    side: with a view of the newest registered value schema. key: the names of the newest key schema.
+    """
+    assert side.view is not None
+    if not warm("avro"):
+        return None
+    table = side.view.table
+    changes = _ours(_avro_by_kernels(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables")
+    return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
+
+
+def _avro_by_kernels(frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], key: list[str]) -> DataFrame:
+    from spark_jobs.arrow.avro_batches import AvroBatches, avro_schema
+
+    view = side.view
+    assert view is not None
+    schema = avro_schema(view.table)
+    batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
+    run = batches if view.types == EXACT else Fitted(batches, view)
+    wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
+    return map_batches(wanted, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
+
+
+def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:
+    """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
+    from pyspark.sql.types import StructField, StructType
+
+    schema, row = StructType.fromDDL(ddl), tidb_row(table, certain=certain)
+    assert isinstance(schema, StructType)
+    return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
+
+
+def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataFrame:
+    """Rows of the table, errors and watermarks; what else there is is counted, by the metric `others`."""
+    from pyspark.sql import functions as F
+
+    odd = F.col("odd")
+    named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
+    ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
+    theirs = ~ours
+    if "schema_id" not in found.columns:  # each of Avro's messages has an event, or is an error
+        # Both are counted before either is left out: between two counts, rows would be copied once more.
+        found, skipped = skipped_told(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
+        ours, theirs = ours & ~skipped, theirs & ~skipped
+    return found.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
+
+
+def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
+    """The columns of a change event (spark_jobs.arrow.change_schema.CHANGES). have: of what the workers gave."""
+    from pyspark.sql import functions as F
+
+    odd = F.col("odd")
+    names = F.array(*map(F.lit, key)) if key else F.array().cast("array<string>")
+    error = F.struct(
+        odd["code"].alias("code"), odd["detail"].alias("detail"), odd["key_bytes"].alias("key"),
+        odd["value_bytes"].alias("value"),
+    )  # fmt: skip
+    kernel = odd.isNull()
+    schema_id, flags = odd["schema_id"], F.array().cast("array<string>")
+    if "schema_id" in have:  # Avro's (spark_jobs.arrow.avro_batches)
+        schema_id = F.coalesce(F.col("schema_id"), schema_id)
+        flags = F.when(F.col("op_unknown"), F.array(F.lit("op_unknown"))).otherwise(flags)
+    return [
+        F.when(kernel, F.lit("row")).otherwise(odd["kind"]).alias("kind"),
+        F.col("op"),
+        F.col("commit_ts"),
+        F.timestamp_millis(F.shiftright("commit_ts", 18)).alias("commit_time"),
+        F.when(kernel, F.lit(id_.db)).otherwise(odd["db"]).alias("db"),
+        F.when(kernel, F.lit(id_.table)).otherwise(odd["table"]).alias("table"),
+        schema_id.alias("schema_id"),
+        F.col("table_version"),
+        F.when(kernel, names).otherwise(odd["key"]).alias("key"),
+        F.col("before"),
+        F.col("after"),
+        F.when(kernel, flags).otherwise(odd["flags"]).alias("flags"),
+        odd["ddl_type"].alias("ddl_type"),
+        odd["query"].alias("query"),
+        F.col("row"),
+        F.col("source"),
+        F.when(odd["code"].isNotNull(), error).alias("error"),
+    ]
+
+
+Shown = tuple[Types, Missing, OnLossy]
+
+
+def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame:
+    types, missing, on_lossy = shown
+    if side.format == "avro" and side.tables is None:
+        made = _avro_by_schemas(frame, side, id_, check, shown)
+        if made is not None:
+            return made
+    found = typed_decode(frame, side, id_, missing, types, on_lossy)
+    if found is not None:
+        return found
+    side = replace(side, view=TableView(newest_table(side, id_), *shown))
+    return in_view(_decoded(frame, side, f".{id_}"), side)
+
+
+def _avro_by_schemas(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame | None:
+    """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
+    from spark_jobs.spark.avro_jvm.plan import AvroPlan
+    from spark_jobs.spark.temporal_sql import typed_view
+
+    types, missing, _ = shown
+    # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.
+    exact = check == "exact" or frame.isStreaming
+    plan = AvroPlan.of(side, id_, exact=exact, missing=missing)
+    if plan is None:
+        return None
+    side = replace(side, view=TableView(plan.table, *shown))
+    plan = replace(plan, side=side)
+
+    def workers() -> DataFrame | None:
+        return avro_decode(plan.without_others(frame), side, plan.key)
+
+    def in_jvm() -> DataFrame | None:
+        read = plan.decode(frame, keep=types != EXACT)
+        return None if read is None else typed_view(read, side)
+
+    first, second = (workers, in_jvm) if exact and (frame.isStreaming or types != EXACT) else (in_jvm, workers)
+    made = first()
+    return second() if made is None else made
+
+
+def in_view(events: DataFrame, side: Side) -> DataFrame:
+    """Change events with plain maps → before and after as structs of the table that the side has in view."""
+    from spark_jobs.spark.temporal_sql import typed_view
+
+    assert side.view is not None
+    row = tidb_row(side.view.table, certain=side.tables is not None)
+    return typed_view(typed_changes(events, side.view.table, row), side)
+
+
+def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
+    """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
+    if side.view is None and (side.tables is not None or side.format == "avro"):
+        warm_changes(side.format)
+    made = map_batches(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    return without_skipped(made, made["kind"], name)
+
+
+def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:
+    """Change events with plain maps → before and after as structs of one table's columns; other tables left out.
+
+    row: the struct's type, where it has metadata.
+    """
+    from pyspark.sql import functions as F
+
+    of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
+    ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
+    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
+    kind = row or row_type(table)
+    columns = [
+        F.expr(typed_row(name, table)).cast(kind).alias(name) if name in ("before", "after") else F.col(name)
+        for name in events.columns
+    ]
+    return counted.where(ours).select(*columns)

@@ -1,0 +1,87 @@
+"""What Spark's exceptions say of a job: what died, what was away. By their text: Spark has no types for it."""
+
+from __future__ import annotations
+
+import re
+
+from schemas.model.errors import SetupError
+
+
+def worker_died(error: Exception) -> bool:
+    """Whether a Python worker was killed, as often as Spark tries a task."""
+    return "Python worker exited unexpectedly" in str(error)
+
+
+def kafka_away(error: Exception) -> bool:
+    """Whether Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
+    text = str(error)
+    gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
+    away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
+    return not any(word in text for word in (*gone, *_REFUSED)) and any(word in text for word in away)
+
+
+_REFUSED = (
+    "RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException", "AuthorizationException",
+    "AuthenticationException", "InvalidRecordException", "PolicyViolationException", "SerializationException",
+    "UnsupportedVersionException", "UnsupportedCompressionTypeException", "InvalidTimestampException",
+)  # fmt: skip
+"""Kafka's exceptions that come again however often something is tried."""
+_TOLD = re.compile(rf"(\w*(?:{'|'.join(_REFUSED)}))(?::\s*([^\n]+))?")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE: \w+)?(?:\n|$)")
+_LOST = re.compile(r"Some data may have been lost|failOnDataLoss")
+_WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)? .+? offset was changed[^\n]*)")
+
+
+def refused(error: Exception) -> str | None:
+    """What Kafka refuses, and why; None where it is another error."""
+    found = _TOLD.search(str(error))
+    return None if found is None else found[1] + (f": {found[2].strip()[:500]}" if found[2] else "")
+
+
+def data_lost(error: Exception) -> str | None:
+    """Which offsets Kafka has no longer; None where it is another error."""
+    text = str(error)
+    if not _LOST.search(text):
+        return None
+    found = _WHICH.search(text)
+    return (found[1] or found[2]).strip() if found else "not all offsets that were to be read are there"
+
+
+def raised(error: Exception) -> str | None:
+    """What a query of ours raised by itself (`raise_error`); None where it is another error."""
+    found = _RAISED.search(str(error))
+    return found[1].strip() if found else None
+
+
+def shortened(error: Exception) -> str:
+    text = str(error).split("JVM stacktrace")[0].strip()
+    return " ".join(text.split())[:600]
+
+
+_STOPPED = {
+    "Python worker exited unexpectedly": "a Python worker died as often as its task was tried (out of memory?)",
+    "ExecutorLostFailure": "executors were lost as often as their tasks were tried",
+    "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
+    "No space left on device": "a disk is full",
+}
+_NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
+
+
+def told(error: Exception) -> SetupError | None:
+    """Why a batch job ended, where that is no defect of ours; None for anything else."""
+    text = str(error)
+    if (ours := raised(error)) is not None:
+        return SetupError("USAGE", details=ours)
+    if any(words in text for words in _NO_MASTER):
+        return SetupError("USAGE", details=f"--master: {shortened(error)}")
+    for words, why in _STOPPED.items():
+        if words in text:
+            return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shortened(error)}")
+    if (refusal := refused(error)) is not None:
+        return SetupError("STOPPED", where="Kafka", details=refusal)
+    if kafka_away(error) and "kafka" in text.lower():
+        return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shortened(error))
+    return None
+
+
+__all__ = ["data_lost", "kafka_away", "raised", "refused", "shortened", "told", "worker_died"]

@@ -1,0 +1,172 @@
+"""DataFrames with Kafka's columns: from message files and from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.model.errors import SetupError
+from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_TYPES = {
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+    "timestamp": "timestamp", "headers": "array<struct<key:string,value:binary>>",
+}  # fmt: skip
+_SWAPPED = "array<struct<value:binary,key:string>>"
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+# What these columns may be; anything else would become NULL, or another time.
+_TAKEN = {
+    "topic": ("string",), "partition": _INTEGERS, "offset": _INTEGERS, "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<",),
+}  # fmt: skip
+KAFKA_COLUMNS = tuple(_TYPES)
+KAFKA_SQL = tuple(f"`{name}`" for name in KAFKA_COLUMNS)
+_LINE = (
+    "topic string, partition int, `offset` bigint, timestamp bigint, key_b64 string, value_b64 string,"
+    " headers array<array<string>>"
+)
+
+
+def read_files(spark: SparkSession, path: str) -> DataFrame:
+    """A message file or a folder of them (JSON lines, or Parquet by its name) → Kafka's columns.
+
+    A line that is no message object fails the query: use the command line for files that nobody vouches for.
+    """
+    if path.endswith(".parquet"):
+        return _whole(spark.read.parquet(path), path)
+    header = "struct(h[0] as key, unbase64(h[1]) as value)"
+    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
+        "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
+        "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
+    )  # fmt: skip
+
+
+def _whole(found: DataFrame, path: str) -> DataFrame:
+    """Rows of a Parquet file with all of Kafka's columns: NULL for those, but key and value, that it lacks.
+
+    SetupError USAGE as from spark_jobs.io.message_files.read_messages.
+    """
+    from pyspark.sql import functions as F
+
+    untyped = _untyped(path)
+    kinds = {name: kind for name, kind in found.dtypes if name not in untyped}
+    if missing := sorted({"key", "value"} - {*found.columns}):
+        raise SetupError("USAGE", details=NO_KEY_OR_VALUE.format(path=path, missing=", ".join(missing)))
+    if any(kinds.get(name, "binary") != "binary" for name in ("key", "value")) or (
+        kinds.get("headers", _SWAPPED) not in (_SWAPPED, _TYPES["headers"])
+    ):
+        raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
+    none = {name: F.lit(None).cast(kind) for name, kind in _TYPES.items() if name not in kinds}
+    return kafka_columns(found.withColumns(none)).selectExpr(*KAFKA_SQL)
+
+
+def kafka_columns(messages: DataFrame) -> DataFrame:
+    """The frame with all of Kafka's columns, NULL where it lacks one, and headers where it has them.
+
+    A timestamp in bigint is Kafka's own: milliseconds. SetupError USAGE without key and value, and for a column of
+    another type than Kafka's.
+    """
+    from pyspark.sql import functions as F
+
+    if str(messages.sparkSession.conf.get("spark.sql.timestampType")) == "TIMESTAMP_NTZ":
+        details = "spark.sql.timestampType is TIMESTAMP_NTZ: times would lose their zone; set it to TIMESTAMP_LTZ"
+        raise SetupError("USAGE", details=details)
+    have = kinds_of(messages, KAFKA_COLUMNS)
+    if have.get("key") != "binary" or have.get("value") != "binary":
+        told = dict(messages.dtypes)
+        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
+    for name, kinds in _TAKEN.items():
+        if not have.get(name, "void").startswith((*kinds, "void")):
+            raise SetupError(
+                "USAGE",
+                details=f"column {name}: Kafka's is {_TYPES[name]}, not {have[name]}",
+            )
+    columns: list[Column] = []
+    for name in KAFKA_COLUMNS:
+        if name == "headers":
+            if name in have:
+                found = F.col(name)
+                if have[name] == _SWAPPED:  # a cast goes by place, not by name
+                    found = F.transform(found, lambda h: F.struct(h["key"], h["value"]))
+                columns.append(found.cast(_TYPES[name]).alias(name))
+        else:
+            found = F.col(name) if name in have else F.lit(None)
+            found = F.timestamp_millis(found) if have.get(name) == "bigint" and name == "timestamp" else found
+            found = found.cast(_TYPES[name])
+            if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
+                found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
+            columns.append(found.alias(name))
+    return messages.select(*columns)
+
+
+def kinds_of(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """Types of the columns that the frame has of these, in any case where its session takes names so."""
+    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    found: dict[str, str] = {}
+    for name, kind in frame.dtypes:
+        known = name if exact else name.lower()
+        if known in found and known in names:
+            raise SetupError("USAGE", details=f"the frame has two columns {known}")
+        found[known] = kind
+    return {name: found[name] for name in names if name in found}
+
+
+def _untyped(path: str) -> set[str]:
+    """Columns of a file that are NULL and of no type: Arrow writes them as Parquet's int."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).is_file():
+        return set()
+    return {field.name for field in pq.read_schema(path) if pa.types.is_null(field.type)}
+
+
+# Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of
+# copying a topic; what a lot holds is bounded by bytes all the same (max.partition.fetch.bytes).
+_LOTS = {"max.poll.records": "5000"}
+
+
+def reading(topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
+    return {
+        **{f"kafka.{name}": value for name, value in {**_LOTS, **settings}.items()},
+        "subscribe": topic,
+        "kafka.allow.auto.create.topics": "false",  # a topic that was deleted stays deleted
+        "includeHeaders": "true",
+    }
+
+
+def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], from_offset: int = 0) -> DataFrame:
+    """A topic from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
+    return (
+        spark.read.format("kafka")
+        .options(**reading(topic, settings))
+        .load()
+        .where(f"`offset` >= {from_offset}")
+        .selectExpr(*KAFKA_SQL)
+    )
+
+
+def input_of_job(
+    spark: SparkSession, place: str, topic: str | None, settings: Mapping[str, str] | None, from_offset: int
+) -> DataFrame:
+    """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
+
+    SetupError USAGE when the file is not there.
+    """
+    if topic is not None and settings is not None:
+        # Sorted by partition and offset, as a reader without Spark goes through the topic.
+        return read_kafka(spark, topic, settings, from_offset).selectExpr(
+            "*", "(cast(partition as bigint) << 48) | `offset` as position"
+        )
+    if not Path(place).is_file():
+        raise SetupError("USAGE", details=f"{place}: No such file")
+    place = str(Path(place).absolute())  # the JVM may have been started elsewhere
+    if place.endswith(".parquet"):
+        return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
+    lines = spark.read.option("lineSep", "\n").text(place)
+    return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

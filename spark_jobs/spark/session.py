@@ -1,0 +1,231 @@
+"""One way to get a Spark session: on the Java that fits, with the pinned jars, quiet, and the same everywhere.
+
+Three cases. A session is active (a notebook, a test): it is used, with the settings that can change at run time.
+Under spark-submit: the JVM and its jars are the user's, the same settings are added. Else a JVM is started here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from spark_jobs.runtime.jars import jars
+from spark_jobs.runtime.java import spark_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What our jobs rely on; can be set on a running session.
+RUNTIME: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    }
+)
+# For a JVM that we start ourselves.
+_START: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+)
+_LOCAL: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": "spark_jobs.spark.worker_daemon",
+    }
+)
+_LONGEST_SOCKET = 103  # bytes in a socket's name, on the system that allows least
+_NO_CONFIG: Mapping[str, str] = MappingProxyType({})
+_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+# HotSpot compiles no method beyond 8,000 bytes of bytecode unless told to, and what Spark makes of a stage that builds
+# our rows may have more. Where HotSpot was not told, Spark shall evaluate such a stage's expressions one by one.
+_HUGE, _LIMIT = "-XX:-DontCompileHugeMethods", "spark.sql.codegen.hugeMethodLimit"
+# Rows are many small objects that live for one row. The collector for throughput takes a tenth less of a task's CPU for
+# them than G1, whose pauses are shorter (docs/decisions). A JVM that is told of two collectors does not start.
+_COLLECTOR, _CHOSEN = "-XX:+UseParallelGC", re.compile(r"-XX:\+Use\w+GC\b")
+_JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+# Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
+# The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
+_LOG4J = """\
+status = off
+rootLogger.level = {level}
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = {stream}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def spark_session(app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG) -> SparkSession:
+    """The session for a job.
+
+    In: the application's name; a master (default `local[*,4]`; left to spark-submit under it); settings that win over
+    ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
+    all jars). `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
+    Out: the active session if there is one, else a new one.
+    Errors: SetupError JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
+    """
+    from pyspark.sql import SparkSession
+
+    # pyspark logs every failed query to stderr as one long JSON line, besides raising it
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _adjusted(active, {**RUNTIME, **config})
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        given = {**_submitted(), **({"spark.master": master} if master else {}), **config}
+        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(given)})
+        return (builder.master(master) if master else builder).getOrCreate()
+    # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
+    master = master or config.get("spark.master") or "local[*,4]"
+    settings = _settings(master, config)
+    with _environment(_variables(local=_is_local(master))):
+        return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def submitted_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Under spark-submit: Java's options for executors, which are yet to start; Spark's limit where it is too late.
+
+    given: the settings that there are. The driver runs already; with a local master it is the executor too.
+    """
+    if _is_local(given.get("spark.master", "local[*]")):
+        late = _HUGE not in given.get(_JVM_OPTIONS, "") and _LIMIT not in given
+        return {_LIMIT: "8000"} if late else {}
+    return {_EXECUTOR_OPTIONS: _executor_options(given)}
+
+
+def _executor_options(given: Mapping[str, str]) -> str:
+    """Java's options for executors of a cluster: ours, after which the caller's win."""
+    options = given.get(_EXECUTOR_OPTIONS, "")
+    return options if _HUGE in options else " ".join(filter(None, [_HUGE, options]))
+
+
+def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    if _LIMIT not in settings and _HUGE not in str(session.conf.get(_JVM_OPTIONS, "")):
+        settings = {**settings, _LIMIT: "8000"}
+    for name, value in settings.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session
+
+
+def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
+    scratch = _scratch()
+    log4j = scratch / "log4j2.properties"
+    level = os.environ.get("BRIDGE_SPARK_LOG", "error")
+    stream = "off" if level == "error" else level  # why a query ended is told by who runs it
+    log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
+    ours = {
+        **RUNTIME,
+        **_START,
+        **({**_LOCAL, **_sockets(scratch), **_shuffles()} if _is_local(master) else {}),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **config,
+        _JVM_OPTIONS: " ".join([_HUGE, f"-Dlog4j2.configurationFile={log4j}", *_driver_options(master, config)]),
+        _EXECUTOR_OPTIONS: _executor_options(config),
+    }
+    if "spark.jars.packages" not in config:
+        given = [jar for jar in config.get("spark.jars", "").split(",") if jar]
+        ours["spark.jars"] = ",".join(dict.fromkeys([*map(str, jars("spark")), *given]))
+    if _is_local(master):
+        ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
+    return ours
+
+
+def _driver_options(master: str, config: Mapping[str, str]) -> Iterator[str]:
+    """The caller's Java options for the driver, after a collector where none is chosen and the driver runs tasks."""
+    given = config.get(_JVM_OPTIONS, "")
+    if _is_local(master) and not any(map(_CHOSEN.search, (given, *(os.environ.get(name, "") for name in _JAVA_READS)))):
+        yield _COLLECTOR
+    if given:
+        yield given
+
+
+def _sockets(folder: Path) -> dict[str, str]:
+    """Python's workers are reached through sockets in the file system, which cost less than TCP's on loopback.
+
+    Not where the system has none, nor where their names, of 42 characters in the folder, would be too long for one.
+    """
+    if not hasattr(socket, "AF_UNIX") or len(str(folder).encode()) > _LONGEST_SOCKET - 43:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
+
+
+def _shuffles() -> dict[str, str]:
+    """Into how many parts this machine shuffles: 200 and 50, as Spark and Delta have it, are a cluster's, and cost each
+    small query a second or more. A part of many rows spills to the disk.
+    """
+    parts = str(max(8, 4 * (os.cpu_count() or 1)))
+    return {"spark.sql.shuffle.partitions": parts, "spark.databricks.delta.snapshotPartitions": parts}
+
+
+def _variables(*, local: bool) -> dict[str, str]:
+    """What pyspark and the JVM read from the environment while they start."""
+    own = {"JAVA_HOME": str(spark_java_home())}
+    if local:
+        return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return {**own, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _python_path() -> str:
+    """Workers must find `schemas` and `spark_jobs` from wherever the job was started."""
+    root = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ticdc-bridge-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

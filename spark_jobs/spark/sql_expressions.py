@@ -1,0 +1,84 @@
+"""Plain values as typed columns, in Spark's SQL (types.md §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas.model.spark_types import spark_type
+from schemas.model.table import Column, Table
+from schemas.model.types import Kind
+
+
+def typed_row(side: str, table: Table) -> str:
+    """SQL: map<string,string> column `side` in plain form → struct of the table's row; NULL stays NULL."""
+    names = ((c, _literal(c.name)) for c in table.columns if not c.virtual)
+    fields = ", ".join(f"{name}, {_typed(f'{side}[{name}]', c)}" for c, name in names)
+    return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
+
+
+def unfit(table: Table) -> str | None:
+    """SQL: the name of the first column whose value in `before` or `after` (plain form) its Spark type can't hold
+    exactly, else NULL. None where every column of the table holds any text.
+
+    A row of another version of the table may have one: a DECIMAL with more digits, a text where a number is now.
+    """
+    found = []
+    for column in (c for c in table.columns if not c.virtual):
+        fits = _FITS.get(column.type.kind)
+        if fits is None:
+            continue
+        for side in ("before", "after"):
+            value = f"{side}[{_literal(column.name)}]"
+            found.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
+                         f" THEN {_literal(column.name)}")  # fmt: skip
+    return f"CASE {' '.join(found)} END" if found else None
+
+
+def _castable(value: str, column: Column) -> str:
+    kind = spark_type(column)
+    held = f"abs(try_cast({value} AS float)) < double('infinity')" if kind == "float" else "true"
+    return f"try_cast({value} AS {kind}) IS NOT NULL AND {held}"
+
+
+def _decimal_fits(value: str, column: Column) -> str:
+    kind = spark_type(column)
+    if not kind.startswith("decimal"):
+        return "true"
+    precision, scale = (int(n) for n in kind[8:-1].split(","))
+    return f"{value} RLIKE '^-?0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?$'"
+
+
+def _is_hex(value: str, _column: Column) -> str:
+    return f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _typed(value: str, column: Column) -> str:
+    convert = _CONVERT.get(column.type.kind)
+    return convert(value, column) if convert else value
+
+
+def _cast(value: str, column: Column) -> str:
+    return f"CAST({value} AS {spark_type(column)})"
+
+
+def _unhex(value: str, _column: Column) -> str:
+    # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
+    return f"unhex(substring({value}, 9, length({value}) - 10))"
+
+
+_CONVERT: dict[Kind, Callable[[str, Column], str]] = {
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
+    **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
+}
+
+
+_FITS: dict[Kind, Callable[[str, Column], str]] = {
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable),
+    Kind.DECIMAL: _decimal_fits,
+    **dict.fromkeys((Kind.BIT, Kind.BINARY), _is_hex),
+}

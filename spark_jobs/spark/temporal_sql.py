@@ -1,0 +1,189 @@
+"""Temporal columns as Spark's own types: a projection on top of what every plan gives, text
+(schemas.model.spark_types).
+
+A text that the type can't hold is never a NULL without a word. Rows of the in-process decoder and of the kernels were
+checked in the worker (spark_jobs.pipeline.table_view, spark_jobs.arrow.view_checks), whole messages at a time. Rows of
+a plan in the JVM are checked here: such a plan gives the message with each row, as `_key` and `_value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from schemas.model.spark_types import metadata_of, spark_type
+from schemas.model.table import Column as TableColumn
+from schemas.model.types import Kind
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.newest_columns import zone_of
+from spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEY, VALUE = "_key", "_value"
+_SIDES = {"before": "_b", "after": "_a"}
+_CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
+
+
+def typed_view(frame: DataFrame, read: Side) -> DataFrame:
+    """Change events with exact structs → with the types of the side's view."""
+    from pyspark.sql import functions as F
+
+    view, zone = read.view, zone_of(read)
+    assert view is not None
+    columns = [c for c in view.table.columns if c.type.kind in view.types.kinds and not c.virtual]
+    names = [name for name in frame.columns if name not in (KEY, VALUE)]
+    if not columns:
+        return frame.select(*names)
+    cells = [(short, n, F.col(side)[c.name], c) for side, short in _SIDES.items() for n, c in enumerate(columns)]
+    made = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
+    typed = frame.select("*", _barrier(made[0]), *made[1:])
+    bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
+    out: dict[str, Column] = {name: F.col(name) for name in names}
+    for side in _SIDES:
+        row = F.struct(*_row(view, side, columns, certain=read.tables is not None))
+        out[side] = F.when(F.col(side).isNotNull(), row)
+    flags = [F.when(b, F.lit(f"{NOT_TYPED}:{c.name}")) for c, _, b in bad] if view.on_lossy == "flag" else []
+    flags += [F.when(_folds(t, zone), F.lit(f"{FOLD}:{c.name}")) for c, t, _ in bad if _may_fold(c, zone)]
+    if flags:
+        out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
+    if view.on_lossy == "error":
+        typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
+        out |= dict(_failed(out, KEY in frame.columns))
+    return typed.select(*(column.alias(name) for name, column in out.items()))
+
+
+def _failed(out: Mapping[str, Column], message: bool) -> Iterator[tuple[str, Column]]:
+    """A row with a value that its type can't hold, as an error with its message.
+
+    Without the message the row was checked before: then such a row ends the query.
+    """
+    from pyspark.sql import functions as F
+
+    detail, wrong = F.col("_wrong"), F.col("_wrong").isNotNull()
+    if not message:
+        yield from ((side, F.when(wrong, F.raise_error(detail)).otherwise(out[side])) for side in _SIDES)
+        return
+    code = F.lit("INVALID_VALUE").alias("code")
+    told = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
+    for name, column in out.items():
+        if name not in ("kind", "row", "source", "error"):
+            yield name, F.when(~wrong, column)
+    yield "kind", F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
+    yield "error", F.when(wrong, told).otherwise(F.col("error"))
+
+
+def _barrier(column: Column) -> Column:
+    """The column, but not one that Spark would take for the same each time.
+
+    Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
+    made from, again and again.
+    """
+    from pyspark.sql import functions as F
+
+    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_SIDES['before']}0")
+
+
+def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    numbers = {c.name: n for n, c in enumerate(typed)}
+    out = []
+    for column in view.table.columns:
+        if column.virtual:
+            continue
+        name = column.name
+        value = F.col(f"{_SIDES[side]}{numbers[name]}") if name in numbers else F.col(side)[name]
+        out.append(value.alias(name, metadata=metadata_of(column, certain)))
+    return out
+
+
+def _detail(view: TableView, column: TableColumn, text: Column) -> Column:
+    """The message of INVALID_VALUE (schemas.model.errors), as the worker's check has it."""
+    from pyspark.sql import functions as F
+
+    told = f" is no value of Spark's {spark_type(column, view.types)}"
+    return F.concat(F.lit(f"column {column.name}: "), F.substring(text, 1, 40), F.lit(told))
+
+
+# ---- text → Spark's types, NULL for what they can't hold
+def _date(text: Column, _zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date"))
+
+
+def _datetime(text: Column, _zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz"))
+
+
+def _timestamp(text: Column, zone: str) -> Column:
+    """Java takes the first of two times, and moves one that never was: that is told by going back."""
+    from pyspark.sql import functions as F
+
+    made = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
+    when = text.rlike(r"^(?!000[01]|9999)\d{4}-\d\d-\d\d " + _CLOCK)
+    if transition_dates(zone):
+        clock = text.try_cast("timestamp_ntz")
+        never = _risky(text, zone) & (_there(_utc(clock, zone), zone) != clock)
+        when = when & ~F.coalesce(never, F.lit(False))
+    return F.when(when, made)
+
+
+def _time(text: Column, _zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    minus = text.startswith("-")
+    sign = F.when(minus, F.lit(-1)).otherwise(F.lit(1))
+    parts = F.split(F.when(minus, F.substring(text, 2, 20)).otherwise(text), ":")
+    hours, minutes = (parts[n].try_cast("int") * sign for n in (0, 1))
+    seconds = parts[2].try_cast("decimal(8,6)") * sign
+    made = F.make_dt_interval(F.lit(0), hours, minutes, seconds.cast("decimal(18,6)"))
+    return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), made)
+
+
+READ: Mapping[Kind, Callable[[Column, str], Column]] = {
+    Kind.DATE: _date,
+    Kind.DATETIME: _datetime,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIME: _time,
+}
+
+
+# ---- zones
+def _spark_zone(zone: str) -> str:
+    return zone.upper() if zone.upper() in ("UTC", "Z") else zone
+
+
+def _utc(clock: Column, zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.convert_timezone(F.lit(_spark_zone(zone)), F.lit("UTC"), clock)
+
+
+def _there(utc: Column, zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.convert_timezone(F.lit("UTC"), F.lit(_spark_zone(zone)), utc)
+
+
+def _may_fold(column: TableColumn, zone: str) -> bool:
+    return column.type.kind is Kind.TIMESTAMP and bool(transition_dates(zone))
+
+
+def _risky(text: Column, zone: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.substring(text, 1, 10).isin(*sorted(transition_dates(zone)))
+
+
+def _folds(text: Column, zone: str) -> Column:
+    """Clocks were set back: the offset of the day after gives another time with the same text."""
+    from pyspark.sql import functions as F
+
+    clock, day = text.try_cast("timestamp_ntz"), F.expr("INTERVAL '1' DAY")
+    later = _utc(clock + day, zone) - day
+    return _risky(text, zone) & (_there(later, zone) == clock) & (later != _utc(clock, zone))

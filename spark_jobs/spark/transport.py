@@ -1,0 +1,83 @@
+"""Messages on their way to Python's workers: headers go as text where there are some, and as NULL where there are none.
+
+Spark asks an Arrow batch for its size before each row that it adds, and for lists of structs that costs more than all
+other columns of a message together. A changefeed's messages have no headers, so almost all rows carry a NULL.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow
+
+from spark_jobs.arrow.change_schema import _HEADER, HEADERS
+from spark_jobs.spark.worker_tuning import Run, Settled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def map_batches(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
+    """`frame.mapInArrow(run, schema)`, with `settle` before it."""
+    return frame.mapInArrow(Settled(run), schema)
+
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+
+def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
+    """`map_batches(frame, run, schema)` of messages. frame: with Kafka's columns, with or without headers.
+
+    run: gets batches with headers as Spark has them, and never NULL.
+    """
+    from pyspark.sql import functions as F
+
+    if "headers" in frame.columns:
+        # Both parts in base64: a key that is not UTF-8 is not changed on the way.
+        parts = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
+        frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(parts)))
+    return map_batches(frame, Unpacked(run), schema)
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """`run`, of batches that `map_messages` packed."""
+
+    run: Run
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        return self.run(map(unpacked, batches))
+
+
+def unpacked(batch: Any) -> Any:
+    """A batch of messages with its headers as lists; one of lines as it is."""
+    if "key" not in batch.schema.names:
+        return batch
+    place = batch.schema.get_field_index("headers")
+    if place < 0:
+        return batch.append_column("headers", _none(batch.num_rows))
+    packed = batch.column(place)
+    if packed.null_count == len(packed):
+        return batch.set_column(place, "headers", _none(len(packed)))
+    lists = [[] if text is None else list(map(_header, json.loads(text))) for text in packed.to_pylist()]
+    return batch.set_column(place, "headers", pa.array(lists, HEADERS))
+
+
+def _none(count: int) -> Any:
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], _HEADER))
+
+
+def _header(found: dict[str, str] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    key, value = found.get("key"), found.get("value")
+    return {
+        "key": None if key is None else b64decode(key).decode(),
+        "value": None if value is None else b64decode(value),
+    }

@@ -1,0 +1,143 @@
+"""What a stream keeps beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
+
+Everything is written per micro-batch under the batch's number, from the state of the batch before: a batch that Spark
+runs again after a crash finds the same state and writes the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from schemas.model.errors import SetupError
+from schemas.model.event import DdlEvent
+from spark_jobs.runtime.cache import write_atomically
+
+
+class Checkpoint:
+    """A folder. SetupError USAGE where it belongs to another job, as `job` tells it.
+
+    What a checkpoint of an earlier release does not tell of its job is taken to be as it is now.
+    """
+
+    def __init__(self, folder: Path, job: dict[str, Any]) -> None:
+        self.folder = folder.absolute()
+        known = self.folder / "job.json"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not known.exists():
+                write_atomically(known, json.dumps({"id": str(uuid.uuid4()), **job}))
+            found = json.loads(known.read_text(encoding="utf-8"))
+            if job.keys() - found.keys():
+                found = {**job, **found}
+                write_atomically(known, json.dumps(found))
+            for what in ("out", "dead") if self.is_new else ():
+                self.writes(what, -1)
+        except (OSError, ValueError) as error:
+            raise SetupError("USAGE", details=f"--checkpoint {folder}: {error}") from error
+        other = {name: found.get(name) for name in job}
+        if other != job:
+            details = f"--checkpoint {folder} is another job's: {json.dumps(other)}; this one is {json.dumps(job)}"
+            raise SetupError("USAGE", details=details)
+        self.id: str = found["id"]
+
+    @property
+    def spark(self) -> str:
+        """Where Spark keeps offsets and commits."""
+        return str(self.folder / "spark")
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no micro-batch has begun."""
+        return not any((self.folder / "spark" / "offsets").glob("[0-9]*"))
+
+    def same_topic(self, topic: str, id_: str | None) -> None:
+        """SetupError STOPPED where the topic is not the one whose offsets are here, by what the broker knows it by."""
+        path = self.folder / "topic.json"
+        if id_ is None:
+            return
+        if not path.exists():
+            write_atomically(path, json.dumps({"topic": topic, "id": id_}))
+        known = json.loads(path.read_text(encoding="utf-8"))["id"]
+        if known != id_:
+            details = (
+                f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
+                f"created anew (topic id {known}, now {id_}). To read it from its beginning take a new --checkpoint"
+            )
+            raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
+
+    # ---- files written
+    def writes(self, what: str, number: int) -> None:
+        """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
+        write_atomically(self.folder / "files" / f"{what}.json", json.dumps(number))
+
+    def wrote(self, what: str, number: int) -> bool:
+        """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
+        path = self.folder / "files" / f"{what}.json"
+        return not path.exists() or bool(json.loads(path.read_text(encoding="utf-8")) == number)
+
+    # ---- what failed in the newest micro-batch
+    def others_failed(self, number: int, failures: str) -> bool:
+        """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
+        path = self.folder / "failures.json"
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if known.get("batch") == number:
+            return bool(known["failures"] != failures)
+        write_atomically(path, json.dumps({"batch": number, "failures": failures}))
+        return False
+
+    # ---- DDL in the order it was read
+    def ddl_before(self, number: int) -> list[DdlEvent]:
+        """The statements of the batches before this one."""
+        found = []
+        for path in sorted((self.folder / "ddl").glob("*.jsonl")):
+            if int(path.stem) < number:
+                for line in path.read_text(encoding="utf-8").splitlines():
+                    found.append(DdlEvent(*json.loads(line)))
+        return found
+
+    def keep_ddl(self, number: int, events: Iterable[DdlEvent]) -> None:
+        rows = [[e.format, e.db, e.table, e.commit_ts, e.ddl_type, e.query] for e in events]
+        if rows:
+            write_atomically(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+
+    # ---- watermarks by partition
+    def watermarks_before(self, number: int) -> dict[int, int]:
+        path = self.folder / "watermarks" / f"{number - 1:012d}.json"
+        if not path.exists():
+            return {}
+        return {int(k): v for k, v in json.loads(path.read_text(encoding="utf-8")).items()}
+
+    def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
+        write_atomically(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
+        (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
+
+    # ---- rows, as Parquet
+    def rows(self, kind: str, number: int) -> str | None:
+        """The folder of `held` or `seen` rows of a batch; None where it has none."""
+        path = self.folder / kind / f"batch={number}"
+        return str(path) if (path / "_SUCCESS").exists() else None
+
+    def held(self) -> int:
+        """How many rows the newest micro-batch that ended held back."""
+        from pyarrow import parquet
+
+        ended = max((int(p.name) for p in (self.folder / "spark" / "commits").glob("[0-9]*")), default=-1)
+        folder = self.rows("held", ended)
+        files = Path(folder).glob("*.parquet") if folder else ()
+        return sum(parquet.read_metadata(path).num_rows for path in files)
+
+    def rows_at(self, kind: str, number: int) -> str:
+        return str(self.folder / kind / f"batch={number}")
+
+    def rows_before(self, kind: str, number: int) -> list[str]:
+        """All folders of the batches before this one."""
+        found = (self.folder / kind).glob("batch=*")
+        return [str(p) for p in found if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
+
+    def forget(self, kind: str, number: int) -> None:
+        shutil.rmtree(self.folder / kind / f"batch={number}", ignore_errors=True)

@@ -1,0 +1,75 @@
+"""The DDL events of an input, collected by Spark: what jobs learn of a stream's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import BridgeError
+from schemas.model.event import DdlEvent, Message
+from spark_jobs.arrow.change_schema import arrow_schema
+from spark_jobs.arrow.input_batches import item_of
+from spark_jobs.arrow.messages import RowFinder
+from spark_jobs.io.message_files import rows_of
+from spark_jobs.pipeline.codec_config import PLAIN
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.stream_definitions import Learned
+from spark_jobs.spark.transport import map_messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+
+DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"
+
+
+@dataclass(frozen=True)
+class DdlBatches:
+    """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to JobBatches."""
+
+    work: Work
+    schema: Any
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+        decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
+        for batch in batches:
+            others = rows.others(batch)
+            out = [row for found in rows_of(others) for row in self._events(decoder, found)]
+            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
+
+    def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        try:
+            item = item_of(found, self.work.read.format == PLAIN)
+            events = decode_one(decoder, item).events if isinstance(item, Message) else []
+        except BridgeError:
+            return
+        for number, event in enumerate(events):
+            if isinstance(event, DdlEvent):
+                yield {
+                    "position": found["position"], "number": number, "db": event.db, "table": event.table,
+                    "commit_ts": event.commit_ts, "query": event.query,
+                }  # fmt: skip
+
+
+def with_learned(frame: DataFrame, work: Work) -> Work:
+    """The work, its sides knowing the tables that DDL in the input defines.
+
+    Workers see parts of the input only, so the driver collects the DDL first.
+    """
+    read, tables = work.read, work.read.tables
+    if read.learn:
+        learned = Learned(read.tables)
+        if format_named(read.format).carries_ddl:
+            events = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+            for row in events.sort("position", "number").collect():
+                learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
+        tables = learned
+    write = replace(work.write, tables=tables) if work.write else None
+    return replace(work, read=replace(read, tables=tables), write=write)

@@ -1,0 +1,274 @@
+"""Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
+
+The counts come back beside the messages, by an accumulator: Spark adds what a task told once, when the task has ended
+well, however often it or others were tried. Messages that failed are told by their positions; where dead letters are
+wanted they are read once more. So a micro-batch without failures is read once and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+from pyspark.accumulators import AccumulatorParam
+
+from schemas.model.errors import SetupError
+from schemas.model.event import Message
+from spark_jobs.arrow.batches import in_order
+from spark_jobs.arrow.change_schema import arrow_schema
+from spark_jobs.arrow.messages import Fast
+from spark_jobs.io.dead_letters import dead_letter, dead_letter_of
+from spark_jobs.io.message_files import rows_of
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.spark.transport import map_messages
+from spark_jobs.streaming.pieces import HEADERS, MESSAGE, Told, Worker, as_row, message_row
+from spark_jobs.streaming.sinks import ID
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
+"""What the workers give, with `topic` where not all goes to one."""
+DEAD = f"{MESSAGE}, position bigint"
+_OFFSET_BITS = 48  # of a position (frames.input_of_job)
+_NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
+
+
+@dataclass
+class Account:
+    """What the tasks of one try of a micro-batch told.
+
+    failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
+    """
+
+    tally: dict[str, int] = field(default_factory=dict)
+    messages: int = 0
+    out: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+    failed: dict[str, list[Any]] = field(default_factory=dict)
+    fatal: dict[str, str] | None = None
+
+    def add(self, other: Account) -> None:
+        for name, n in other.tally.items():
+            self.tally[name] = self.tally.get(name, 0) + n
+        self.messages += other.messages
+        self.out += other.out
+        for partition, offset in other.offsets.items():
+            self.offsets[partition] = max(offset, self.offsets.get(partition, 0))
+        for code, places in other.failed.items():
+            self.failed.setdefault(code, []).extend(places)
+        self.fatal = self.fatal or other.fatal
+
+    def summary(self) -> Summary:
+        summary = Summary(messages=self.messages, out=self.out)
+        summary.add(self.tally)
+        return summary
+
+    def failures(self) -> dict[str, Any]:
+        """Positions by code, in their order."""
+        return {code: np.unique(np.concatenate(places)) for code, places in self.failed.items()}
+
+
+Accounts = dict[str, Account]
+
+
+class _Adding(AccumulatorParam[Accounts]):
+    """Accounts by the try that they are of."""
+
+    def zero(self, value: Accounts) -> Accounts:
+        return {}
+
+    def addInPlace(self, value1: Accounts, value2: Accounts) -> Accounts:
+        for name, account in value2.items():
+            value1.setdefault(name, Account()).add(account)
+        return value1
+
+
+class Sender:
+    """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own.
+
+    counts: tells how many partitions the topics have.
+    """
+
+    def __init__(
+        self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict
+    ) -> None:
+        self._accounts, self._counts = context.accumulator({}, _Adding()), counts
+        self._topic, self._ids = topic, ids
+
+    def send(self, frame: DataFrame, work: Work, write: Callable[[DataFrame], None]) -> Account:
+        """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
+        self._accounts.value = {}  # of tries before this one
+        attempt = uuid4().hex
+        sent = SENT if self._topic else f"topic string, {SENT}"
+        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(sent), self._counts())
+        write(map_messages(frame, batches, sent))
+        account = self._accounts.value.get(attempt, Account())
+        if account.fatal is not None:
+            raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
+        return account
+
+
+@dataclass(frozen=True)
+class SendBatches:
+    """Rows of the input → SENT, counted in `accounts` under the name of this try.
+
+    counts: partitions of the topics written that are there. A message keeps the partition it was read from, modulo
+    these: a row's changes stay in their order, and watermarks where they hold.
+    """
+
+    work: Work
+    topic: str | None
+    ids: bool
+    attempt: str
+    accounts: Any
+    schema: Any
+    counts: Mapping[str, int]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        worker = Worker(self.work)
+        for batch in batches:
+            told, failed = Told(), dict[str, list[int]]()
+
+            def slow(found: dict[str, Any], told: Told = told, failed: Any = failed) -> Iterator[dict[str, Any]]:
+                done = worker.done(found)
+                if done is None:
+                    return
+                told.count(*done, found)
+                if done[0].error is not None:
+                    failed.setdefault(done[0].error.code, []).append(found["position"])
+                yield from self._rows(*done, found["position"])
+
+            try:
+                out = [
+                    in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    for part, fast, rest in worker.parts(batch, told)
+                ]
+            except SetupError as error:
+                self.accounts.add({self.attempt: Account(fatal=as_row(error))})
+                return
+            summary = told.summary
+            self.accounts.add(
+                {
+                    self.attempt: Account(
+                        summary.tally(), summary.messages, sum(made.num_rows for made in out), told.offsets,
+                        {code: [np.array(places, np.int64)] for code, places in failed.items()},
+                    )
+                }
+            )  # fmt: skip
+            yield from out
+
+    def _rows(self, result: Result, message: Message, position: int) -> Iterator[dict[str, Any]]:
+        place = f"{position >> _OFFSET_BITS}/{position & (1 << _OFFSET_BITS) - 1}/0"
+        for part, one in enumerate(result.out):
+            row = message_row(one)
+            headers = row["headers"] + ([{"key": ID, "value": f"{place}/{part}".encode()}] if self.ids else [])
+            topic = self.topic or one.topic
+            count = self.counts.get(topic or "")
+            partition = (position >> _OFFSET_BITS) % count if count else None
+            yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
+
+    def _fast(self, part: Any, fast: Fast | None) -> Any:
+        if fast is None:
+            return None
+        more = {"partition": self._partitions(fast, part)}
+        if self.ids:
+            more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
+        return fast.carried(part, self.schema, **more)
+
+    def _partitions(self, fast: Fast, part: Any) -> Any:
+        """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        source = (np.asarray(part.column("position"))[fast.origin] >> _OFFSET_BITS).astype(np.int32)
+        if self.topic is not None:
+            count = self.counts.get(self.topic, 0)
+            return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())
+        named = fast.topics.dictionary_encode()
+        known = np.array([self.counts.get(topic or "", 0) for topic in named.dictionary.to_pylist()], np.int32)
+        counts = known[np.asarray(named.indices)] if len(source) else np.zeros(0, np.int32)
+        return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
+
+
+def _with_ids(fast: Fast, part: Any, kind: Any) -> Any:
+    """The headers of what was written, each with its id."""
+    which = pa.array(fast.origin)
+    position = part.column("position").take(which)
+    places = pc.shift_right(position, _OFFSET_BITS), pc.bit_wise_and(position, (1 << _OFFSET_BITS) - 1)
+    texts = [pc.cast(place, pa.string()) for place in places]
+    numbers = pa.repeat("0", len(which)), pc.cast(pa.array(fast.part), pa.string())
+    ids = pc.binary_join_element_wise(*texts, *numbers, "/").cast(pa.binary())
+    own = pa.StructArray.from_arrays([pa.repeat(ID, len(ids)), ids], fields=list(kind.value_type))
+    headers = part.column("headers")
+    if not len(headers.flatten()):  # as of almost all messages
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(ids) + 1, dtype=np.int32)), own, type=kind)
+    headers = headers.take(which)
+    lengths = np.asarray(headers.value_lengths().fill_null(0)).astype(np.int64)
+    offsets = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum(lengths + 1, out=offsets[1:])
+    flat = headers.flatten()
+    flat = flat if flat.type == kind.value_type else flat.cast(kind.value_type)
+    # Each id stands after the message's own headers: at the end of its run.
+    source = np.arange(offsets[-1])
+    owner = np.repeat(np.arange(len(ids)), lengths + 1)
+    last = source == offsets[1:][owner] - 1
+    order = np.where(last, len(flat) + owner, source - owner)
+    values = pa.concat_arrays([flat, own]).take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
+
+
+# ---------------------------------------------------------------------------------------------- what failed
+def dead_letters(frame: DataFrame, work: Work, failures: Mapping[str, Any]) -> DataFrame:
+    """The messages that failed (positions by code), read again, as dead letters (DEAD)."""
+    from pyspark.sql import functions as F
+
+    every = np.concatenate(list(failures.values()))
+    found = frame.where(F.col("position").between(int(every.min()), int(every.max())))
+    if len(every) <= _LISTED:
+        found = found.where(F.col("position").isin(every.tolist()))
+    return map_messages(found, DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
+
+
+_LISTED = 200
+
+
+@dataclass(frozen=True)
+class DeadBatches:
+    """Rows of the input → dead letters of those that failed before, whether or not they fail again."""
+
+    work: Work
+    failures: dict[str, Any]
+    schema: Any
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        worker = Worker(self.work)
+        for batch in batches:
+            positions = np.asarray(batch.column("position"))
+            codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
+            which = np.flatnonzero(np.logical_or.reduce(list(codes.values())))
+            rows = []
+            for index, found in zip(which.tolist(), rows_of(batch.take(pa.array(which))), strict=True):
+                code = next(code for code, marked in codes.items() if marked[index])
+                letter = self._letter(worker, found, code)
+                rows.append({**message_row(letter), "position": found["position"]})
+            yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+
+    def _letter(self, worker: Worker, found: dict[str, Any], code: str) -> Message:
+        item, detail = worker.item(found), _NOW_WELL
+        assert item is not None  # an empty line does not fail
+        if not isinstance(item, Message):
+            return dead_letter(*item)
+        try:
+            error = worker.one(item).error
+        except SetupError as away:
+            error, detail = None, f"it failed when it was read first; when it was read again: {away.detail}"
+        return dead_letter_of(code, detail, item) if error is None else dead_letter(error, item)

@@ -1,0 +1,359 @@
+"""One micro-batch, or a whole batch: input → pieces → duplicates out, rows held → sinks, with every message counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.event import DdlEvent
+from schemas.model.spark_types import EXACT
+from schemas.model.table import Table, TableId
+from schemas.model.type_text import type_text
+from spark_jobs.arrow import lines
+from spark_jobs.arrow.change_schema import arrow_schema
+from spark_jobs.arrow.warm_up import warm, warm_changes, warm_lines
+from spark_jobs.io.locations import KafkaClient, delta_of
+from spark_jobs.lake import tables
+from spark_jobs.lake.column_history import in_order, of_events, steps_of
+from spark_jobs.lake.engines.base import AUTO
+from spark_jobs.lake.name_history import folded, table_names
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.stream_definitions import Learned
+from spark_jobs.sources.table_history import HistoryTables
+from spark_jobs.spark.sql_expressions import unfit
+from spark_jobs.spark.transport import map_messages
+from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.ddl_events import DDL_EVENTS, DdlBatches
+from spark_jobs.streaming.kafka_sender import Sender, dead_letters
+from spark_jobs.streaming.pieces import Form, PieceBatches, pieces_type
+from spark_jobs.streaming.sinks import Place, Topic, place_of_frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PLACE = ("position", "number", "part")
+
+
+@dataclass
+class Outcome:
+    """What one micro-batch did: its counts, and the newest offset read of each partition."""
+
+    summary: Summary = field(default_factory=Summary)
+    offsets: dict[int, int] = field(default_factory=dict)
+    watermarks: dict[int, int] = field(default_factory=dict)
+    resolved: int | None = None
+
+
+class Runner:
+    """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing."""
+
+    def __init__(
+        self, spark: SparkSession, work: Work, out: str, dead: str | None, kafka: KafkaClient,
+        checkpoint: Checkpoint | None, table: TableId | None = None, statements: Sequence[DdlText] = (),
+    ) -> None:  # fmt: skip
+        self._spark, self._work, self._table = spark, work, table
+        self._checkpoint = checkpoint
+        self._form: Form = "message" if work.write else "change" if delta_of(out) or table else "line"
+        self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
+        self._path = delta_of(out)
+        self._out: Place = place_of_frames(out, kafka, self._form, work.topic, checkpoint)
+        self._dead: Place | None = (
+            place_of_frames(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
+        )
+        if work.write is not None and not work.marked:
+            warm(work.read.format, work.write.format)
+        elif self._form == "change" and not work.marked:
+            warm_changes(work.read.format)
+        elif self._form == "line" and lines.takes(work.read, work.marked):
+            warm_lines(work.read.format)
+        self._sender: Sender | None = None
+        if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
+            place = self._out
+            self._sender = Sender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
+
+    def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> Outcome:
+        """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
+        on.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        work, kind = self._learned(frame, number), pieces_type()
+        held = self._held_before(number)
+        if self._sender is not None and held is None:
+            return self._sent(self._sender, frame, number, work)
+        pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
+        with _kept(pieces) as pieces:
+            outcome = _outcome(pieces)
+            summary = outcome.summary
+            dead = pieces.where("kind = 'dead'")
+            failed = summary.errors.total()
+            if failed and work.on_error == "fail":
+                first = dead.select("reason", "line").first()
+                reason = f"{first['reason']}: {first['line']}" if first else ""
+                raise SetupError("STOPPED", where=f"micro-batch {number}", details=reason)
+            out = pieces.where("kind = 'out'")
+            if work.dedupe:
+                out = self._fresh(out, number, summary)
+            if work.until_resolved:
+                out = self._released(out, number, outcome, partitions)
+            elif held is not None:
+                out = self._spark.read.schema(out.schema).parquet(held).unionByName(out)
+            # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
+            if failed and work.on_error == "drop":
+                summary.dropped = failed
+            elif self._dead is not None:
+                self._bury(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
+            with _kept(out) as out:
+                summary.out = self._write(out, number, work, summary, in_order=work.marked or held is not None)
+        return outcome
+
+    def _sent(self, sender: Sender, frame: DataFrame, number: int, work: Work) -> Outcome:
+        """The way to Kafka where nothing has to be known of all messages before the first is written."""
+        assert isinstance(self._out, Topic)
+        account = sender.send(frame, work, self._out.save)
+        outcome = Outcome(account.summary(), account.offsets)
+        if isinstance(self._work.read.tables, HistoryTables):
+            self._work.read.tables.forget_newest()  # the batch's rows may have had a newer version
+        failed = outcome.summary.errors.total()
+        if failed and work.on_error == "drop":
+            outcome.summary.dropped = failed
+        elif failed and self._dead is not None:
+            with _kept(dead_letters(frame, work, account.failures())) as dead:
+                self._bury(dead, number)
+        elif self._dead is not None:
+            self._bury(None, number)
+        return outcome
+
+    def _bury(self, letters: DataFrame | None, number: int) -> None:
+        assert self._dead is not None
+        if letters is None:
+            self._dead.nothing(number)
+        else:
+            self._dead.write(letters, number, False)
+
+    def _held_before(self, number: int) -> str | None:
+        """Rows that --until-resolved held back in the batch before this one, where this run does without it."""
+        if self._checkpoint is None or self._work.until_resolved:
+            return None
+        self._checkpoint.forget("held", number)  # of a try with it
+        return self._checkpoint.rows("held", number - 1)
+
+    def _write(self, out: DataFrame, number: int, work: Work, summary: Summary, in_order: bool) -> int:
+        count = out.count()
+        if not count:
+            self._out.nothing(number)
+            return self._merged(None, work, summary) if self._work.merge else 0
+        if isinstance(self._work.read.tables, HistoryTables):
+            self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
+        if self._work.merge:
+            return self._merged(out.select("change.*", "position"), work, summary)
+        by_time = self._work.until_resolved
+        if in_order:
+            # All rows of a key come from one partition of the source: there they get their order back.
+            order = ("commit_ts", "rank", *_PLACE) if by_time else _PLACE
+            out = out.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)
+        if self._form == "message":
+            named = ["message.*", "position", "number", "part", "id", "commit_ts", "rank"]
+            self._out.write(out.select(*named), number, by_time)
+        elif self._form == "line":
+            self._out.write(out.select("line", "position", "number", "part", "commit_ts", "rank"), number, by_time)
+        else:
+            changes = out.select("change.*")
+            if self._table is not None:
+                changes, count = self._typed(changes, work, summary)
+            self._out.write(changes.drop("error"), number, by_time)
+        return count
+
+    def _typed(self, changes: DataFrame, work: Work, summary: Summary) -> tuple[DataFrame, int]:
+        """The changes of one table, its columns as they are now."""
+        from spark_jobs.spark.decode_plan import in_view
+
+        assert self._table is not None
+        viewed = work.read.view is not None and bool(work.read.view.table.columns)
+        read = work.read if viewed else with_newest(work.read)
+        ours = self._of_table(changes, [(0, self._table)], summary)
+        if not viewed:  # else the workers looked at each value
+            assert read.view is not None
+            _all_fit(ours, read.view.table)
+        found = in_view(ours, read)
+        return found, found.count()
+
+    def _merged(self, changes: DataFrame | None, work: Work, summary: Summary) -> int:
+        """The changes (None: there are none) applied to the Delta table; how many keys were written."""
+        from spark_jobs.lake.merge import Target
+
+        assert self._table is not None
+        assert self._path is not None
+        statements = [*self._statements, *of_events(self._learned_ddl)]
+        if isinstance(self._work.read.tables, HistoryTables):
+            statements += self._work.read.tables.statements()
+        steps, names = steps_of(statements, self._table), table_names(in_order(statements), self._table)
+        known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        # A micro-batch has a session of its own: its views are not seen from another.
+        session = self._spark if changes is None else changes.sparkSession
+        types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+        writer = tables.engine_of(session, work.merge or AUTO)
+        target = Target(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
+        if changes is None:
+            if known is not None:
+                target.follow(known, steps)
+            return 0
+        table = known or newest_table(work.read, self._table)
+        if not steps and work.read.format == "avro":
+            table = self._keyed(table, changes)
+        return target.merge(self._of_table(changes, names, summary), table, steps, summary)
+
+    def _keyed(self, table: Table, changes: DataFrame) -> Table:
+        """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
+        assert self._table is not None
+        row = changes.where(_is_of(self._table) & (F.col("kind") == "row")).select("key").first()
+        keys = row["key"] if row else []
+        return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
+
+    def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId | None]], summary: Summary) -> DataFrame:
+        """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
+
+        ours = _is_of(names[-1][1])
+        for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
+            ours = ours | (F.col("commit_ts").isNull() & _is_of(id_))
+        for until, id_ in reversed(names[:-1]):
+            ours = F.when(F.col("commit_ts") <= until, _is_of(id_)).otherwise(ours)
+        ours = F.coalesce((F.col("kind") == "row") & ours, F.lit(False))
+        for row in changes.where(~ours).groupBy("kind").count().collect():
+            summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
+        return changes.where(ours)
+
+    def _learned(self, frame: DataFrame, number: int) -> Work:
+        """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
+        read, tables = self._work.read, self._work.read.tables
+        if read.learn:
+            learned = Learned(tables)
+            before = self._checkpoint.ddl_before(number) if self._checkpoint else []
+            self._learned_ddl = list(before)
+            for event in before:
+                learned.learn(event)
+            if format_named(read.format).carries_ddl:
+                found = map_messages(frame, DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+                events = [
+                    DdlEvent(read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
+                    for r in found.sort("position", "number").collect()
+                ]
+                for event in events:
+                    learned.learn(event)
+                self._learned_ddl += events
+                if self._checkpoint is not None:
+                    self._checkpoint.keep_ddl(number, events)
+            tables = learned
+        write = replace(self._work.write, tables=tables) if self._work.write else None
+        read = replace(read, tables=tables)
+        if read.view is not None and not self._work.merge:
+            with suppress(SetupError):  # a table that nobody knows yet has no rows yet
+                read = with_newest(read)
+        return replace(self._work, read=read, write=write)
+
+    def _fresh(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:
+        """Without changes that were there before, in this batch or an earlier one."""
+        from pyspark.sql import Window
+
+        same = Window.partitionBy("id", "part").orderBy("position", "number")
+        first = out.withColumn("_turn", F.row_number().over(same)).where("id is null or _turn = 1").drop("_turn")
+        before = out.where("part = 0").count()
+        if self._checkpoint is not None:
+            earlier = self._checkpoint.rows_before("seen", number)
+            if earlier:
+                seen = self._spark.read.schema("id binary").parquet(*earlier)
+                first = first.join(seen, "id", "left_anti")
+            ids = first.where("id is not null and part = 0").select("id")
+            ids.coalesce(1).write.mode("overwrite").parquet(self._checkpoint.rows_at("seen", number))
+        repeated = before - first.where("part = 0").count()
+        summary.skipped.update({"duplicate": repeated} if repeated else {})
+        return first
+
+    def _released(self, out: DataFrame, number: int, outcome: Outcome, partitions: frozenset[int]) -> DataFrame:
+        """What the watermarks of all partitions cover; the rest is kept for later batches."""
+        checkpoint = self._checkpoint
+        marks = checkpoint.watermarks_before(number) if checkpoint else {}
+        for partition, mark in outcome.watermarks.items():
+            marks[partition] = max(mark, marks.get(partition, 0))
+        known = partitions | outcome.offsets.keys() | marks.keys()
+        covered = bool(marks) and known <= marks.keys()
+        resolved = min(marks.values()) if covered else -1
+        outcome.resolved = resolved if covered else None
+        if out.where("commit_ts is null and `rank` <= 1").limit(1).count():
+            details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
+            raise SetupError("USAGE", details=details)
+        if checkpoint is not None and (path := checkpoint.rows("held", number - 1)):
+            out = self._spark.read.schema(out.schema).parquet(path).unionByName(out)
+        rest = out.where(f"commit_ts > {resolved}")
+        if checkpoint is None:
+            outcome.summary.held = rest.count()
+            if not marks and outcome.summary.held:
+                raise SetupError("USAGE", details="--until-resolved: the source sends no watermark")
+        else:
+            # Written, then read again: what is released is taken from what was decided, not decided twice.
+            rest.write.mode("overwrite").parquet(checkpoint.rows_at("held", number))
+            outcome.summary.held = self._spark.read.parquet(checkpoint.rows_at("held", number)).count()
+            checkpoint.keep_watermarks(number, marks)
+            checkpoint.forget("held", number - 2)
+        return out.where(f"commit_ts is null or commit_ts <= {resolved}")
+
+
+def _all_fit(changes: DataFrame, table: Table) -> None:
+    """SetupError STOPPED where a row of another version has a value that a column of this one can't hold exactly."""
+    if (condition := unfit(table)) is None:
+        return
+    row = changes.withColumn("_unfit", F.expr(condition)).where("_unfit IS NOT NULL").first()
+    if row is None:
+        return
+    source, name = row["source"], row["_unfit"]
+    where = f"{source['topic']}/{source['partition']}/{source['offset']}"
+    column = table.by_name[name]
+    details = (
+        f"table {table.id}, column {name}: it is {type_text(column)} in the newest version, and this row's value does "
+        "not fit: its version's column was another. Leave --table out (each row by its own version), or use merge"
+    )
+    raise SetupError("STOPPED", where=where, details=details)
+
+
+def _outcome(pieces: DataFrame) -> Outcome:
+    """The counts. SetupError where a worker could not go on."""
+    outcome = Outcome()
+    fatal = pieces.where("kind = 'fatal'").select("fatal").first()
+    if fatal is not None:
+        raise SetupError(fatal["fatal"]["code"], **json.loads(fatal["fatal"]["fields"]))
+    told = pieces.where("kind = 'told'").select("tally", "notes", "messages", "watermarks", "offsets")
+    for row in told.toLocalIterator():
+        outcome.summary.add(row["tally"])
+        outcome.summary.messages += row["messages"]
+        for name, kept in (("watermarks", outcome.watermarks), ("offsets", outcome.offsets)):
+            for partition, value in row[name].items():
+                kept[partition] = max(value, kept.get(partition, 0))
+    return outcome
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Computed once: what is counted is what is written."""
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _is_of(id_: TableId | None) -> Column:
+    """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
+    if id_ is None:
+        return F.lit(False)
+    named = folded(id_)
+    return (F.lower("db") == named.db) & (F.lower("table") == named.table)

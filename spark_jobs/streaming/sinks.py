@@ -1,0 +1,245 @@
+"""Where micro-batches go: Kafka, a Delta table, or a folder with a file a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schemas.model.errors import SetupError
+from schemas.model.event import Message
+from schemas.plain.writer import json_line
+from spark_jobs.io.locations import KafkaClient, delta_of, topic_of
+from spark_jobs.io.message_files import LineWriter, message_line, message_of_row
+from spark_jobs.lake import tables
+from spark_jobs.lake.engines import delta_files
+from spark_jobs.pipeline.job import Work
+from spark_jobs.streaming.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ID = "bridge.id"
+"""Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""
+
+_PLACE = ("position", "number", "part")
+_BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
+
+
+class Place(Protocol):
+    def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
+        ...
+
+    def nothing(self, number: int) -> None:
+        """Micro-batch `number` has no rows for here; an earlier try of it may have had some."""
+        ...
+
+
+class Topic:
+    """At least once; each message of a stream carries ID, so that its readers can drop what came twice.
+
+    A stream's messages keep the partition they were read from (modulo the topic's), as in this process: there the
+    changes of a row are in their order, whatever the key of the format written, and so are watermarks.
+    """
+
+    def __init__(self, topic: str | None, kafka: KafkaClient, rule: str | None, stream: bool) -> None:
+        self._topic, self._stream = topic, stream
+        self.fixed = None if rule else topic
+        """The topic of all messages; None: each has its own."""
+        self._settings, self._java, self._rule = kafka.settings(), kafka.java_settings(), rule
+        self._taken: dict[str | None, int | None] = {}  # max.message.bytes of topics
+        self._read = kafka.read
+
+    def counts(self) -> dict[str, int]:
+        """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
+        from spark_jobs.io.kafka import partition_counts
+
+        return partition_counts(self._settings, self.fixed, (self._rule or "").partition("{")[0])
+
+    def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        from pyspark.sql import functions as F
+
+        if "line" in rows.columns:
+            message = [F.lit(None).cast("binary").alias("key"), F.col("line").cast("binary").alias("value")]
+            empty = F.array().cast("array<struct<key:string,value:binary>>").alias("headers")
+            rows = rows.select(*message, F.lit(self._topic).alias("topic"), empty, *_PLACE)
+        headers = F.coalesce("headers", F.array())
+        if self._stream and set(_PLACE) <= set(rows.columns):
+            where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), "number", "part")
+            told = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
+            headers = F.concat(headers, F.array(told))
+        topic = F.lit(self.fixed) if self.fixed else F.col("topic")
+        columns = [F.col("key"), F.col("value"), headers.alias("headers")]
+        if not self.fixed:
+            columns.append(topic)
+        if self._stream:
+            columns.append(self._partition(rows, topic).alias("partition"))
+        self.save(rows.select(*columns))
+
+    def _partition(self, rows: DataFrame, topic: Column) -> Column:
+        """Where a row goes; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        from pyspark.sql import functions as F
+
+        written = [self.fixed] if self.fixed else [row["topic"] for row in rows.select("topic").distinct().collect()]
+        known, count = self.counts(), F.lit(None).cast("int")
+        for name in (name for name in written if name in known):
+            count = F.when(topic == name, F.lit(known[name])).otherwise(count)
+        return F.expr("cast(shiftright(position, 48) as int)") % count
+
+    def save(self, rows: DataFrame) -> None:
+        """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
+        options = {f"kafka.{name}": value for name, value in (self._java | self._smaller_batches()).items()}
+        if "topic" not in rows.columns:
+            options["topic"] = str(self.fixed)
+        elif self._read is not None:
+            rows = rows.withColumn("topic", _other_than(self._read))
+        options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
+        rows.write.format("kafka").options(**options).save()
+
+    def _smaller_batches(self) -> dict[str, str]:
+        """Where a topic takes less at once than the producer sends: no batch of several messages is larger than that.
+
+        A batch that a broker refuses is split; of what is refused again Spark is never told (up to kafka-clients
+        3.9.1), or the producer never ends. A message that is alone in its batch fails, and Spark with it.
+        """
+        from spark_jobs.io.kafka import largest_messages
+
+        if self.fixed not in self._taken:
+            new = self.counts().keys() - self._taken.keys()
+            found = largest_messages(self._settings, new)
+            self._taken.update((topic, found.get(topic)) for topic in new)
+        least = min((size for size in self._taken.values() if size is not None), default=None)
+        if least is None or least >= int(self._java.get("batch.size", _BATCH)):
+            return {}
+        return {"batch.size": str(least)}
+
+    def nothing(self, number: int) -> None:
+        """What was sent stays sent."""
+
+
+def _other_than(read: str) -> Column:
+    """A row's topic; the topic that is read ends the job."""
+    from pyspark.sql import functions as F
+
+    from spark_jobs.io.kafka import into_itself
+
+    return F.when(F.col("topic") == read, F.raise_error(into_itself(read))).otherwise(F.col("topic"))
+
+
+class _Table:
+    """Exactly once: the batch's number stands in the table's own log.
+
+    Dead letters: where others failed than in an earlier try of the batch, all of the batch come once more, so that
+    none is missing.
+    """
+
+    def __init__(self, path: str, checkpoint: Checkpoint | None, dead: bool) -> None:
+        delta_files.check_place(path)
+        self._path, self._checkpoint, self._dead = path, checkpoint, dead
+
+    def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        extra = [name for name in ("position", "number", "part", "rank", "id") if name in rows.columns]
+        tables.append(rows.drop(*extra), self._path, self._once(rows, number))
+
+    def _once(self, rows: DataFrame, number: int) -> tuple[str, int] | None:
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return None
+        if not self._dead:
+            return checkpoint.id, number
+        told = rows.selectExpr("count(1) AS n", "bit_xor(xxhash64(position)) AS which").first()
+        failures = f"{told['n']}/{told['which']}" if told else ""
+        others = checkpoint.others_failed(number, failures)
+        return f"{checkpoint.id}/dead{f'/{failures}' if others else ''}", number
+
+    def nothing(self, number: int) -> None:
+        """What was committed stays."""
+
+
+class _Folder:
+    """Exactly once: a batch that comes again replaces its file, and no file that another stream wrote."""
+
+    def __init__(self, folder: Path, checkpoint: Checkpoint, dead: bool) -> None:
+        """SetupError USAGE where it is no folder, or has files of another stream."""
+        if folder.exists() and not folder.is_dir():
+            raise SetupError("USAGE", details=f"{folder}: a stream writes a folder, with a file a micro-batch")
+        self._folder, self._checkpoint, self._what = folder, checkpoint, "dead" if dead else "out"
+        if checkpoint.is_new and (found := next(iter(folder.glob("[0-9]" * 12 + ".jsonl")), None)):
+            raise _not_ours(found)
+
+    def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        path = self._file(number)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{self._folder}: {error.strerror or error}") from error
+        if path.exists() and not self._checkpoint.wrote(self._what, number):
+            raise _not_ours(path)
+        self._checkpoint.writes(self._what, number)
+        _lines(rows, path, by_time)
+
+    def nothing(self, number: int) -> None:
+        """The file of an earlier try goes."""
+        if self._checkpoint.wrote(self._what, number):
+            self._file(number).unlink(missing_ok=True)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{number:012d}.jsonl"
+
+
+def _not_ours(path: Path) -> SetupError:
+    details = f"{path} is there already, and not of this --checkpoint: choose another folder, or empty this one"
+    return SetupError("USAGE", details=details)
+
+
+class _File:
+    """The one file of a batch job."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        _lines(rows, self._path, by_time)
+
+    def nothing(self, number: int) -> None:
+        """It is not made."""
+
+
+def _lines(rows: DataFrame, path: Path, by_time: bool) -> None:
+    order = [name for name in (("commit_ts", "rank") if by_time else ()) + _PLACE if name in rows.columns]
+    writer = LineWriter(path)
+    for row in rows.sort(*order).toLocalIterator():
+        writer.write_text(row["line"] if "line" in rows.columns else json_line(message_line(_message(row))))
+    writer.close()
+
+
+def _message(row: Any) -> Message:
+    return message_of_row({**row.asDict(recursive=True), "offset": None})
+
+
+def place_of_frames(
+    place: str, kafka: KafkaClient, form: str, rule: str | None, checkpoint: Checkpoint | None, dead: bool = False
+) -> Place:
+    """A writer of micro-batches to kafka:TOPIC, kafka:, delta:PATH or a folder. SetupError USAGE for any other."""
+    topic, path = topic_of(place, empty=True), delta_of(place)
+    if topic is not None:
+        if form == "line" and not topic:
+            raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
+        return Topic(topic or None, kafka, rule, checkpoint is not None)
+    if path is not None:
+        return _Table(path, checkpoint, dead)
+    if form == "change" or place == "-" or place.endswith(".parquet"):
+        raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
+    return _File(Path(place)) if checkpoint is None else _Folder(Path(place), checkpoint, dead)
+
+
+def session_of(work: Work, master: str | None, out: str, dead: str | None) -> SparkSession:
+    """The session of a job that writes to these places. SetupError as spark_jobs.lake.tables.session."""
+    path, buried = delta_of(out), dead is not None and delta_of(dead) is not None
+    if buried and work.merge == "deltalake":
+        raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
+    by = "delta-spark" if buried else work.merge or "delta-spark"
+    spark = tables.session(master, buried or path is not None, by=by)
+    if path is not None and work.merge is not None:
+        tables.engine_of(spark, work.merge)(spark, path)  # refuses a place that it can't write to
+    return spark

@@ -1,0 +1,361 @@
+"""`--stream`: Structured Streaming by foreachBatch, each micro-batch planned anew (spark_jobs.streaming.micro_batch).
+
+Spark keeps offsets in the checkpoint and runs a batch again that did not end: sinks take it once (a Delta table, a
+folder) or give its messages an id (Kafka). While the registry or Kafka is down the stream waits and tries again, up to
+`patience`; then it ends, and no offset of the batch at hand is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.model.errors import BridgeError, SetupError
+from schemas.model.table import TableId
+from spark_jobs.io.locations import KafkaClient, topic_of
+from spark_jobs.pipeline.codec_config import Side, check_any_order
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.progress import batch_line, tell_summary
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.sources.http_client import told_to_stop
+from spark_jobs.sources.schema_registry import HttpSchemas
+from spark_jobs.sources.table_history import HistoryTables
+from spark_jobs.spark.errors import data_lost, kafka_away, raised, refused, shortened, told, worker_died
+from spark_jobs.spark.frames import KAFKA_SQL, reading
+from spark_jobs.streaming import lineage
+from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.metrics import Metrics
+from spark_jobs.streaming.micro_batch import Outcome, Runner
+from spark_jobs.streaming.sinks import session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
+_UNRESOLVED = 600.0
+_PAUSE, _LONGEST = 1.0, 60.0
+_GRACE = 20.0
+_DEATHS = 4
+# Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
+_WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end."""
+
+    command: str
+    work: Work
+    source: str
+    out: str
+    dead: str | None
+    kafka: KafkaClient
+    checkpoint: str
+    trigger: float | None
+    table: TableId | None = None
+    most: int | None = None
+    master: str | None = None
+    metrics: str | None = None
+    lineage: str | None = None
+    job: str = ""
+    patience: float = 600.0
+    statements: tuple[DdlText, ...] = ()
+
+
+def run_stream(stream: Stream) -> int:
+    """Runs until it is stopped (SIGTERM and Ctrl-C end it between two micro-batches); its exit code.
+
+    SetupError when it can't start, or not go on.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
+    check_any_order(stream.work.read)
+    topic = topic_of(stream.source)
+    if topic is None:
+        raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
+    write = stream.work.write
+    about = {
+        "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
+        "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
+    }  # fmt: skip
+    metrics = Metrics(stream.metrics, stream.job)
+    checkpoint = Checkpoint(Path(stream.checkpoint), about)
+    if not stream.work.until_resolved and (held := checkpoint.held()):
+        said = f"{held} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
+        print(f"{stream.command}: {said}", file=sys.stderr)
+    partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
+    _check_topic(stream, topic, checkpoint)
+    spark = session_of(stream.work, stream.master, stream.out, stream.dead)
+    running = _Running(stream, topic, spark, checkpoint, metrics)
+    running.until_stopped()
+    tell_summary(stream.command, running.total)
+    if running.interrupted:
+        print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
+        return 130
+    return running.total.exit_code
+
+
+def _check_topic(stream: Stream, topic: str, checkpoint: Checkpoint) -> None:
+    """SetupError where the topic is gone, or was created anew: its offsets stand for other messages now."""
+    from spark_jobs.io.kafka import topic_id
+
+    checkpoint.same_topic(topic, topic_id(topic, stream.kafka.settings()))
+
+
+def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
+    """The partitions of a topic. SetupError KAFKA_UNREACHABLE."""
+    return frozenset(ends(kafka, topic))
+
+
+def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
+    """The offset after the newest message of each partition. SetupError KAFKA_UNREACHABLE."""
+    from spark_jobs.io.kafka import extents
+
+    return {partition: high for partition, (_, high) in extents(topic, kafka.settings()).items()}
+
+
+class _Running:
+    def __init__(
+        self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: Metrics
+    ) -> None:
+        self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
+        work = _patient(stream.work, stream.patience)
+        places = stream.out, stream.dead, stream.kafka
+        self._runner = Runner(spark, work, *places, checkpoint, stream.table, stream.statements)
+        self._metrics = metrics
+        self.total = Summary()
+        self._failed: BridgeError | None = None
+        self._crashed: Exception | None = None
+        self._resolved_at = self._well_at = time.monotonic()
+        self._unresolved = self.interrupted = False
+        self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
+        self._batches = 0
+        self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
+
+    def until_stopped(self) -> None:
+        """Starts the query, and again where Kafka was away, until patience ends."""
+        pause, deaths = _PAUSE, 0
+        with _stopped_by_signal(self._stop, self._ended):
+            while not self._stopping.is_set():
+                began, batches, self._crashed = time.monotonic(), self._batches, None
+                error = self._once()
+                if self._failed is not None:
+                    raise self._failed
+                if self._stopping.is_set():
+                    return
+                if error is None and self._stream.work.until_resolved and self._unresolved:
+                    raise _no_watermark()
+                if error is None:
+                    return
+                if _unreported(error) and self._batches > batches:
+                    continue
+                if self._crashed is None:
+                    _check_topic(self._stream, self._topic, self._checkpoint)
+                if (stopped := _for_good(self._crashed or error, self._topic)) is not None:
+                    raise stopped
+                if worker_died(self._crashed or error):
+                    deaths = 1 if self._batches > batches else deaths + 1
+                    if deaths < _DEATHS:
+                        continue
+                    details = f"a worker died {deaths} times in a row (out of memory?): {shortened(error)}"
+                    raise SetupError("STOPPED", where="a micro-batch", details=details)
+                if not kafka_away(error) and "kafka" in shortened(error).lower() and self._crashed is None:
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shortened(error))
+                if not kafka_away(error):
+                    crashed = self._crashed or error
+                    raise told(crashed) or crashed
+                self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
+                if time.monotonic() - self._well_at > self._stream.patience:
+                    details = f"{shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
+                print(f"{self._stream.command}: {shortened(error)}; again in {pause:g} s", file=sys.stderr)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _LONGEST)
+
+    def _once(self) -> Exception | None:
+        """One life of the query; what it ended with."""
+        from pyspark.errors import PySparkException
+
+        try:
+            self._query = query = self._started()
+            query.awaitTermination()
+        except (PySparkException, Exception) as error:
+            return error
+        return None
+
+    def _started(self) -> Any:
+        stream = self._stream
+        settings = stream.kafka.java_settings()
+        if not settings.keys() & _WAITS.keys():
+            settings = {**_WAITS, **settings}
+        reader = (
+            self._spark.readStream.format("kafka")
+            .options(**reading(self._topic, settings))
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", "true")
+            .option("fetchOffset.numRetries", "2")
+            .option("fetchOffset.retryIntervalMs", "2000")
+        )
+        if stream.most is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(stream.most))
+        # What is taken of the rows is said in each batch, in whose plan it costs no copy of them.
+        writer = (
+            reader.load().writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
+        )
+        if stream.trigger is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{max(stream.trigger, 0.001) * 1000:.0f} milliseconds").start()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        if self._stopping.is_set():
+            raise _Stopped
+        try:
+            _check_topic(self._stream, self._topic, self._checkpoint)
+            known = (
+                partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
+            )
+            frame = frame.where(f"`offset` >= {self._stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
+            outcome = self._runner.process(frame, number, known)
+            self._check_resolved(outcome)
+        except BridgeError as error:
+            self._failed = error
+            raise
+        except Exception as error:
+            self._crashed = error
+            raise
+        self._batches += 1
+        self._well_at = time.monotonic()
+        self._tell(outcome, number, self._well_at - began)
+
+    def _check_resolved(self, outcome: Outcome) -> None:
+        """--until-resolved on a source that sends no watermark would hold everything for ever."""
+        self._unresolved = outcome.resolved is None and outcome.summary.held > 0
+        if not (self._stream.work.until_resolved and self._unresolved):
+            self._resolved_at = time.monotonic()
+        elif time.monotonic() - self._resolved_at > _UNRESOLVED:
+            raise _no_watermark()
+
+    def _tell(self, outcome: Outcome, number: int, took: float) -> None:
+        stream, summary = self._stream, outcome.summary
+        self._read |= outcome.offsets
+        lag = None
+        with suppress(SetupError):  # it is not known while Kafka is away
+            newest = ends(stream.kafka, self._topic)
+            lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
+        rate = summary.messages / took if took else 0.0
+        print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
+        try:
+            self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))
+        except SetupError as error:  # the rows are written: they are not to be written again for this
+            print(f"warning: {error.detail}", file=sys.stderr)
+        lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)
+        self.total.merge(summary)
+
+    def _stop(self, by: int) -> None:
+        """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
+
+        One that takes too long, or that a second signal ends, is cut off; it runs again at the next start. A query
+        that is about to start is ended as soon as it has.
+        """
+        again, end = self._stopping.is_set(), time.monotonic() + _GRACE
+        self._stopping.set()
+        told_to_stop.set()
+        self.interrupted = self.interrupted or by == signal.SIGINT
+        while not self._ended.wait(0.05):
+            query = self._query
+            if query is None or not query.isActive:
+                continue
+            if again or time.monotonic() > end or not query.status["isTriggerActive"]:
+                query.stop()
+
+    def _servers(self) -> str:
+        return self._stream.kafka.settings()["bootstrap.servers"]
+
+
+def _for_good(error: Exception, topic: str) -> SetupError | None:
+    """An error that comes again at each try; None for any other."""
+    if (ours := raised(error)) is not None:
+        return SetupError("USAGE", details=ours)
+    if (which := data_lost(error)) is not None:
+        details = (
+            "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "
+            f"were deleted): {which}. To go on with what is there take a new --checkpoint"
+        )
+        return SetupError("STOPPED", where=f"topic {topic!r}", details=details)
+    if (why := refused(error)) is not None:
+        return SetupError("STOPPED", where="Kafka", details=f"{why} (it comes again at each try; nothing was skipped)")
+    return None
+
+
+class _Stopped(Exception):
+    """The stream was told to stop: this micro-batch is left to the next start."""
+
+
+def _no_watermark() -> SetupError:
+    details = "--until-resolved: rows wait, and not every partition of the topic has sent a watermark"
+    return SetupError("USAGE", details=details)
+
+
+def _patient(work: Work, patience: float) -> Work:
+    """The work, its registries and its history waited for in mid-stream."""
+
+    def side(one: Side | None) -> Side | None:
+        if one is not None and isinstance(one.schemas, HttpSchemas):
+            one = replace(one, schemas=one.schemas.waiting(patience))
+        if one is not None and isinstance(one.tables, HistoryTables):
+            one = replace(one, tables=one.tables.waiting(patience))
+        return one
+
+    read = side(work.read)
+    assert read is not None
+    return replace(work, read=read, write=side(work.write))
+
+
+def _unreported(error: Exception) -> bool:
+    """A defect of Spark 4.1's Kafka source: after a batch that it runs again it can't make its progress report.
+
+    The batch is committed by then (KafkaMicroBatchStream.metrics, latestPartitionOffsets is null); the next start is
+    well.
+    """
+    return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
+
+
+class _stopped_by_signal:
+    """SIGTERM and Ctrl-C call `stop` while this is entered; elsewhere than in the main thread they do nothing.
+
+    ended: set when this is left.
+    """
+
+    def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
+        self._stop, self._ended = stop, ended
+        self._before: dict[int, Any] = {}
+        self._stops: list[threading.Thread] = []
+
+    def __enter__(self) -> None:
+        told_to_stop.clear()
+        with suppress(ValueError):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._told)
+
+    def _told(self, number: int, _frame: object) -> None:
+        # In a thread: the main one is waiting for an answer on its connection to the JVM.
+        stop = threading.Thread(target=self._stop, args=(number,), daemon=True)
+        self._stops.append(stop)
+        stop.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        for stop in self._stops:
+            stop.join(_GRACE)
+        told_to_stop.clear()  # what this process does next may wait again

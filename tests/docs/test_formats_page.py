@@ -1,0 +1,27 @@
+"""docs/formats.md has the matrix that the tables say."""
+
+from __future__ import annotations
+
+from schemas.formats.format_table import FORMATS
+from schemas.inspect.losses import LOSSES, OTHER
+from schemas.model.types import TYPES
+from tests.matrix.page import PAGE, page, section
+
+
+def test_the_page_is_up_to_date() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text) == text, "run `make docs`"
+
+
+def test_every_type_and_format_is_in_it() -> None:
+    head, *rows = [line for line in section().splitlines() if line.startswith("|")]
+    assert all(f.name in head for f in FORMATS.values() if f.writes)
+    named = {name for row in rows for name in row.split("|")[1].strip().split(", ")}
+    assert {t.name.upper() for t in TYPES if t.name not in ("bit", "datetime")} <= named
+    assert {"BIT(1)", "BIT(n)", "DATETIME(0..3)", "DATETIME(4..6)", "FLOAT(M,D)", "BIGINT UNSIGNED"} <= named
+
+
+def test_losses_name_what_there_is() -> None:
+    assert all(to.partition("/")[0] in FORMATS for loss in LOSSES for to in loss.to)
+    assert all(OTHER <= loss.row <= 26 for loss in LOSSES)
+    assert len({loss.what for loss in LOSSES}) == len(LOSSES)

@@ -1,0 +1,505 @@
+"""Craft: TiCDC's own bytes, the options, other formats' rows, and messages that lie about their sizes."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.formats.base import Context
+from schemas.formats.craft import CraftDecoder, CraftEncoder
+from schemas.formats.craft import layout as craft
+from schemas.formats.craft import primitives as p
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Message, RowChange, Watermark
+from schemas.model.options import Options
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import transcode_one
+from tests.support.each import each
+from tests.support.golden import GOLDEN, Golden, Registry, both, cases
+from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
+
+CRAFT = GOLDEN / "craft"
+
+
+def decoder(tables: Tables | None = None, **options: Any) -> CraftDecoder:
+    return CraftDecoder(Context(Registry(), tables, Options.of(options)))
+
+
+def encoder(**options: Any) -> CraftEncoder:
+    return CraftEncoder(Context(Registry(), None, Options.of(options)))
+
+
+def decode(value: bytes) -> list[Any]:
+    return decoder().decode(Message(None, value))
+
+
+def refused(value: bytes) -> str:
+    with pytest.raises(WireError) as caught:
+        decode(value)
+    assert caught.value.code in ("MALFORMED", "TOO_LARGE")
+    return caught.value.detail
+
+
+# ---- TiCDC's bytes
+@each(("golden", "ddl"), **both(cases("craft")))
+def test_bytes(golden: Golden, ddl: bool) -> None:
+    """encode(decode(message)) is the message: one row each, and batched as the original batched."""
+    reader, writer = golden.side(ddl).decoder(), Side("craft", golden.schemas, golden.options()).encoder()
+    for message in golden.messages():
+        result = transcode_one(reader, writer, message)
+        assert result.error is None, result.error
+        assert result.out == [message]
+
+
+def test_the_rows_of_all_messages_batch_anew() -> None:
+    """Rows of single-row messages, given together, make the batches that TiCDC made of them."""
+    for case, made in (("wide", "build_at_end.batch64"), ("wide", "maxbytes1024"), ("partition", "maxbytes1024")):
+        golden = Golden("craft", f"{case}.{made}")
+        writer = Side("craft", golden.schemas, golden.options()).encoder()
+        assert isinstance(writer, CraftEncoder)
+        run: list[RowChange] = []
+        wanted: list[bytes | None] = []
+        found: list[bytes | None] = []
+        for message in [*golden.messages(), Message(None, craft.write_resolved(1))]:
+            events = golden.side().decoder().decode(message)
+            rows = [e for e in events if isinstance(e, RowChange)]
+            if rows:
+                run += rows
+                wanted.append(message.value)
+            else:
+                found += [m.value for m in writer.encode_rows(run, message)] if run else []
+                run = []
+        assert found == wanted
+
+
+def test_dumps_of_the_documents() -> None:
+    [row] = decode((CRAFT / "seed_hexdump_301.bin").read_bytes())
+    assert (row.db, row.table_name, row.op, row.commit_ts) == ("a", "b", "u", 424316552636792833)
+    assert row.after == {
+        "varchar": "varchar1", "string": "string1", "date": "2021/01/02", "timestamp": "2021/01/02 00:00:00",
+        "datetime": "2021/01/02 00:00:00", "float": "2", "long": "2000", "null": None,
+    }  # fmt: skip
+    assert row.before["float"] == "1"
+    [ddl] = decode((CRAFT / "seed_hexdump_41.bin").read_bytes())
+    assert ddl == DdlEvent("craft", "a", "b", 424316583965360129, 1, "create table a")
+    [resolved] = decode((CRAFT / "seed_hexdump_20.bin").read_bytes())
+    assert resolved == Watermark("craft", 424316594097225729)
+
+
+@each("name", ["seed_hexdump_301.bin", "seed_hexdump_41.bin", "seed_hexdump_20.bin"])
+def test_dumps_are_written_again(name: str) -> None:
+    message = Message(None, (CRAFT / name).read_bytes())
+    assert transcode_one(decoder(), encoder(), message).out == [message]
+
+
+def test_the_documents_benchmark_rows() -> None:
+    """301 and 997 bytes with FLOAT in eight bytes; and all four messages are written again."""
+    from spark_jobs.io.message_files import read_messages
+
+    messages = [m for m in read_messages(CRAFT / "legacy_seed.jsonl") if isinstance(m, Message)]
+    assert [len(m.value or b"") for m in messages[:2]] == [301, 997]
+    for message in messages:
+        assert transcode_one(decoder(), encoder(), message).out == [message]
+
+
+def test_numbers_become_names_with_a_definition() -> None:
+    golden = Golden("craft", "wide.default")
+    plain = {line["after"]["c_enum"] for line in golden.plain() if line["kind"] == "row" and line["after"]}
+    named = {line["after"]["c_enum"] for line in golden.plain(ddl=True) if line["kind"] == "row" and line["after"]}
+    assert plain <= {None, *map(str, range(10))}
+    assert named > {"a", "b,c"}
+    for line in golden.plain(ddl=True):
+        assert not any(f.startswith("enum_number") for f in line.get("flags", ()))
+
+
+# ---- rows of other formats
+@each("golden", [g for g in cases("avro") if g.name.endswith("before.ext1")], ids=str)
+def test_rows_of_avro_come_back(golden: Golden) -> None:
+    """Every value of nearly every type: Avro → Craft → event."""
+    there = Side("craft", golden.schemas, golden.options()).encoder()
+    back = Side("craft", golden.schemas, golden.options(), golden.definitions).decoder()
+    rows = [e for e in golden.events(ddl=True) if isinstance(e, RowChange)]
+    assert rows
+    for row in rows:
+        [again] = back.decode(there.encode(row, ORIGIN)[0])
+        assert isinstance(again, RowChange)
+        assert (again.op, again.commit_ts, again.table) == (row.op, row.commit_ts, row.table)
+        assert again.after == row.after
+        assert again.before == row.before
+        assert again.key == row.key
+
+
+VALUES = [
+    ("enum", "b,c", {"elements": ("a", "b,c", "")}),
+    ("enum", "", {"elements": ("a", "")}),
+    ("enum", "", {"elements": ("a",)}),
+    ("set", "y,x w", {"elements": ("a", "y", "x w")}),
+    ("set", "", {"elements": ("a",)}),
+    ("bit", b"\x03\xff", {"length": 10}),
+    ("bit", b"\xff" * 8, {"length": 64}),
+    ("bigint", "18446744073709551615", {"unsigned": True}),
+    ("bigint", "-9223372036854775808", {}),
+    ("year", "0", {}),
+    ("float", "-1e-07", {}),
+    ("float", "-0", {}),
+    ("double", "1.7976931348623157e+308", {}),
+    ("decimal", "-0.0000000001", {"length": 65, "scale": 10}),
+    ("time", "-838:59:59.999999", {"scale": 6}),
+    ("datetime", "0000-00-00 00:00:00", {"scale": 0}),
+    ("date", "2000-00-00", {}),
+    ("varchar", b"\xff\xe9", {"charset": "latin1"}),
+    ("varchar", "", {}),
+    ("varbinary", b"", {}),
+    ("json", '{"a": 1}', {}),
+    ("vector", "[1,2.5,-3]", {}),
+]
+
+
+@each(("kind", "value", "more"), VALUES)
+def test_a_value_of_each_type(kind: str, value: Any, more: dict[str, Any]) -> None:
+    of = table(column("v", kind, **more))
+    pair = Pair("craft", Tables(of))
+    again = pair.through(change(of, {"v": value}, {"v": None}))
+    assert (again.after, again.before) == ({"id": "1", "v": value}, {"id": "1", "v": None})
+    assert again.flags == []
+
+
+@each(
+    ("kind", "value", "more", "code"),
+    [
+        ("enum", "x", {}, "TYPE_UNKNOWN"),
+        ("set", "x", {}, "TYPE_UNKNOWN"),
+        ("enum", "x", {"elements": ("a",)}, "INVALID_VALUE"),
+        ("set", "a,x", {"elements": ("a",)}, "INVALID_VALUE"),
+        ("tinyint", "128", {}, "INVALID_VALUE"),
+        ("int", "-1", {"unsigned": True}, "INVALID_VALUE"),
+        ("int", "1.0", {}, "INVALID_VALUE"),
+        ("float", "1e39", {}, "INVALID_VALUE"),
+        ("double", "NaN", {}, "INVALID_VALUE"),
+        ("bit", b"\x04", {"length": 2}, "INVALID_VALUE"),
+        ("bit", "1", {"length": 2}, "INVALID_VALUE"),
+        ("year", "1900", {}, "INVALID_VALUE"),
+        ("decimal", "1e5", {}, "INVALID_VALUE"),
+        ("decimal", "1.234", {"length": 5, "scale": 2}, "INVALID_VALUE"),
+        ("date", "2021/01/01", {}, "INVALID_VALUE"),
+        ("time", "1:00", {}, "INVALID_VALUE"),
+        ("blob", "text", {}, "INVALID_VALUE"),
+        ("json", b"{}", {}, "INVALID_VALUE"),
+    ],
+)
+def test_values_that_are_refused(kind: str, value: Any, more: dict[str, Any], code: str) -> None:
+    error = Pair("craft").refusal(change(table(column("v", kind, **more)), {"v": value}))
+    assert (error.code, error.fields["column"]) == (code, "v")
+
+
+def test_timestamps_are_written_in_the_zone_asked_for() -> None:
+    of = table(column("v", "timestamp", scale=3))
+    again = Pair("craft", time_zone="Asia/Shanghai").through(change(of, {"v": "2026-01-01 20:00:00.125"}))
+    assert again.after is not None
+    assert (again.after["v"], again.zone) == ("2026-01-02 04:00:00.125", "Asia/Shanghai")
+    folded = change(of, {"v": "2025-11-02 01:30:00.000"}, zone="America/New_York")
+    Pair("craft").write(folded)
+    assert folded.flags == ["timestamp_fold:v"]
+
+
+def test_zero_of_an_enum_that_has_an_empty_element_is_kept() -> None:
+    """The plain form writes '' for both; the bytes tell them apart."""
+    of = table(column("v", "enum", elements=("a", "")))
+    reader, writer = decoder(Tables(of)), encoder()
+    for number in (0, 2):
+        cells = craft.Cells(["id", "v"], [3, 247], [11, 64], [b"\x02", bytes([number])])
+        message = Message(None, craft.write_rows([craft.RowOut("shop", "t", COMMIT_TS, -1, cells, None)]))
+        [row] = reader.decode(message)
+        assert isinstance(row, RowChange)
+        assert row.after is not None
+        assert row.after["v"] == ""
+        assert writer.encode_rows([row], message) == [message]
+
+
+def test_damaged_floats_keep_their_bytes_and_say_so() -> None:
+    for bits in (0x7FF0000000000000, 0xFFF8000000000001, 0x40001FA000000000, 0x7FEFFFFFFFFFFFFF):
+        cells = craft.Cells(["f"], [4], [64], [struct.pack("<Q", bits)])
+        message = Message(None, craft.write_rows([craft.RowOut("a", "b", COMMIT_TS, -1, cells, None)]))
+        [row] = decode(message.value or b"")
+        assert ("float_damaged:f" in row.flags) == (bits != 0x40001FA000000000)
+        assert encoder().encode_rows([row], message) == [message]
+
+
+def test_a_definition_that_is_not_the_rows_is_not_used() -> None:
+    of = table(column("v", "enum", elements=("a", "b")))
+    message = Pair("craft").write(change(of, {"v": "b"}))
+    for other in (table(column("v", "int")), table(column("w", "enum", elements=("a",)))):
+        [row] = decoder(Tables(other)).decode(message)
+        assert isinstance(row, RowChange)
+        assert (row.table_version, row.flags, row.after) == (None, ["enum_number:v"], {"id": "1", "v": "2"})
+    [row] = decoder(Tables(of)).decode(message)
+    assert isinstance(row, RowChange)
+    assert (row.table_version, row.flags, row.after) == (1, [], {"id": "1", "v": "b"})
+    with pytest.raises(WireError):  # element 2 of an ENUM of one
+        decoder(Tables(table(column("v", "enum", elements=("a",))))).decode(message)
+
+
+# ---- options
+def test_options_of_old_values() -> None:
+    of = table(column("v", "int"))
+    update = change(of, {"v": "2"}, {"v": "1"})
+    delete = change(of, None, {"v": "1"})
+    assert Pair("craft", no_old_value=True).through(update).op == "c"
+    assert Pair("craft").through(update).op == "u"
+    assert Pair("craft", no_old_value=True).through(delete).before == {"id": "1", "v": "1"}
+    again = Pair("craft", delete_only_output_handle_key_columns=True).through(delete)
+    assert (again.before, again.key_only) == ({"id": "1"}, True)
+    keyless = replace(of, columns=tuple(replace(c, handle_key=False) for c in of.columns))
+    error = Pair("craft", delete_only_output_handle_key_columns=True).refusal(change(keyless, None, {"v": "1"}))
+    assert error.code == "INVALID_VALUE"
+    blind = change(of, {"v": "2"}, op="u")
+    assert Pair("craft").through(blind).op == "c"
+    assert blind.flags == ["no_before"]
+
+
+def test_batches_are_cut_by_rows_and_by_the_estimate() -> None:
+    of = table(column("v", "int"))
+    rows = [change(of, {"v": str(n)}) for n in range(40)]
+    assert [len(decode(m.value or b"")) for m in encoder().encode_rows(rows, ORIGIN)] == [16, 16, 8]
+    # A row is estimated at 32 + 4 + 1 + (2 + 1 + 16) + (1 + 1 + 16) = 74 bytes (two for v from 64 on).
+    for limit, size in ((73, 1), (74, 2), (147, 2), (148, 3)):
+        written = encoder(max_message_bytes=limit).encode_rows(rows[:12], ORIGIN)
+        assert len(decode(written[0].value or b"")) == size
+
+
+def test_ddl_and_resolved_events() -> None:
+    for event in (
+        DdlEvent("craft", "d", "", COMMIT_TS, 1, "CREATE DATABASE d"),
+        DdlEvent("craft", "same", "same", COMMIT_TS, 3, "CREATE TABLE same.same (é INT)"),
+        Watermark("craft", COMMIT_TS),
+    ):
+        [message] = encoder().encode(event, ORIGIN)
+        assert message.key is None
+        assert decode(message.value or b"") == [event]
+    [message] = encoder().encode(DdlEvent("debezium", "d", "t", 1, None, "DROP TABLE t"), ORIGIN)
+    assert decode(message.value or b"") == [DdlEvent("craft", "d", "t", 1, 4, "DROP TABLE t")]
+    assert encoder().encode(DdlEvent("debezium", "d", "t", 1, None, "ALTER TABLE t REMOVE TTL"), ORIGIN) == []
+
+
+# ---- numbers
+@given(st.integers(0, (1 << 64) - 1), st.binary(max_size=3))
+def test_uvarints(number: int, rest: bytes) -> None:
+    data = p.uvarint(number)
+    assert p.read_uvarint(data + rest, 0, len(data)) == (number, len(data))
+    for cut in range(len(data)):
+        with pytest.raises(WireError):
+            p.read_uvarint(data, 0, cut)
+    if number < 1 << 35:
+        assert p.read_footer(b"\x00" + data[::-1], 1) == (number, 1)
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=20))
+def test_chunks(numbers: list[int]) -> None:
+    data = p.delta_varints(numbers)
+    assert p.read_delta_varints(data, 0, len(data), len(numbers)) == (numbers, len(data))
+    data = p.varints(numbers)
+    assert p.read_varints(data, 0, len(data), len(numbers)) == (numbers, len(data))
+    wide = [n & p.MASK for n in numbers]
+    data = p.delta_uvarints(wide)
+    assert p.read_delta_uvarints(data, 0, len(data), len(wide)) == (wide, len(data))
+
+
+# ---- lies
+HUGE = (1 << 31) - 1, 1 << 31, 1 << 62, (1 << 63) - 1, (1 << 64) - 1
+
+
+def _message(
+    headers: bytes, bodies: bytes, terms: bytes, tables: list[bytes], footer: bytes | None = None, version: int = 1
+) -> bytes:
+    sizes = b"".join(tables)
+    end = p.uvarint(len(sizes))[::-1] if footer is None else footer
+    return p.uvarint(version) + headers + bodies + terms + sizes + end
+
+
+def _table(*sizes: int) -> bytes:
+    return p.uvarint(len(sizes)) + p.delta_varints(sizes)
+
+
+HEAD = p.uvarint(COMMIT_TS) + b"\x01\x01\x00\x02"  # a row of schema 0, table 1, no partition
+TERMS = b"\x03\x01\x01\x02abid"
+GROUP = b"\x01\x01\x04\x03\x00\x02\x0e"  # new, one column: id, int, one byte: 7
+GOOD: tuple[bytes, bytes, bytes, list[bytes]] = (
+    HEAD, GROUP, TERMS, [_table(len(HEAD), len(TERMS)), _table(len(GROUP)), _table(len(GROUP))],
+)  # fmt: skip
+
+
+def test_the_message_that_is_damaged_below_is_good() -> None:
+    [row] = decode(_message(*GOOD))
+    assert row.after == {"id": "7"}
+
+
+def _with(part: int, data: bytes) -> bytes:
+    """GOOD with one part replaced; the sizes follow, so that only the part itself is wrong."""
+    parts = [HEAD, GROUP, TERMS]
+    parts[part] = data
+    sizes = [_table(len(parts[0]), len(parts[2])), _table(len(parts[1])), _table(len(parts[1]))]
+    return _message(parts[0], parts[1], parts[2], sizes)
+
+
+@each("number", HUGE)
+@each(
+    "make",
+    [
+        lambda n: _with(2, n + b"\x01\x01\x02abid"),  # terms
+        lambda n: _with(2, b"\x03\x01" + n + b"\x02abid"),  # length of a term
+        lambda n: _with(1, b"\x01" + n + b"\x04\x03\x00\x02\x0e"),  # columns
+        lambda n: _with(1, b"\x01\x01" + n + b"\x03\x00\x02\x0e"),  # id of a name
+        lambda n: _with(1, b"\x01\x01\x04" + n + b"\x00\x02\x0e"),  # type code
+        lambda n: _with(1, b"\x01\x01\x04\x03\x00" + n + b"\x0e"),  # length of a value
+        lambda n: _with(0, p.uvarint(COMMIT_TS) + n + b"\x01\x00\x02"),  # type of an event
+        lambda n: _with(0, p.uvarint(COMMIT_TS) + b"\x01\x01" + n + b"\x02"),  # id of a schema
+        lambda n: _message(*GOOD[:3], [n + p.delta_varints([len(HEAD), len(TERMS)]), *GOOD[3][1:]]),  # entries
+        lambda n: _message(*GOOD[:3], [GOOD[3][0], n + p.varint(len(GROUP)), GOOD[3][2]]),
+        lambda n: _message(*GOOD[:3], [*GOOD[3][:2], n + p.varint(len(GROUP))]),
+        lambda n: _message(*GOOD[:3], [*GOOD[3][:2], b"\x01" + n]),  # sizes
+        lambda n: _message(*GOOD[:3], [GOOD[3][0], b"\x01" + n, GOOD[3][2]]),
+        lambda n: _message(*GOOD[:3], [b"\x02" + n + b"\x00", *GOOD[3][1:]]),
+        lambda n: _message(*GOOD[:3], [b"\x02" + p.varint(len(HEAD)) + n, *GOOD[3][1:]]),
+        lambda n: _message(*GOOD, footer=n[::-1]),
+    ],
+)  # fmt: skip
+def test_counts_and_sizes_that_lie(make: Any, number: int) -> None:
+    """Counts and sizes up to 2^64-1, none of which is there, cost neither time nor memory."""
+    value = make(p.uvarint(number))
+    tracemalloc.start()
+    try:
+        refused(value)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@each(
+    ("value", "says"),
+    [
+        (b"", "empty"),
+        (b"\x01", "cut off"),
+        (b"\x80", "cut off"),
+        (b"\x02\x00", "version 2"),
+        (_message(*GOOD, version=0), "version 0"),
+        (b"\x80" * 10 + b"\x01", "ten bytes"),
+        (b"\xff" * 9 + b"\x02", "64 bits"),
+        (_message(*GOOD, footer=b"\x01" + b"\x80" * 5), "five bytes"),
+        (_message(*GOOD, footer=b"\x80" * 3), "size tables"),
+        (_message(HEAD, GROUP, TERMS, GOOD[3][:1]), "not all there"),
+        (_message(HEAD, GROUP, TERMS, []), "not all there"),
+        (_message(HEAD, GROUP, TERMS, GOOD[3][:2]), "0 tables"),
+        (_message(HEAD, GROUP, TERMS, [*GOOD[3], GOOD[3][2]]), "2 tables"),
+        (_message(HEAD + b"\x00", GROUP, TERMS, GOOD[3]), "do not add up"),
+        (_message(HEAD, GROUP, TERMS, [_table(len(HEAD), -1), *GOOD[3][1:]]), "negative"),
+        (_with(0, HEAD + b"\x00"), "headers end 1 bytes before"),
+        (_with(0, HEAD[:-1]), "cut off"),
+        (_with(0, p.uvarint((1 << 64) - 1) + HEAD[9:]), "no TSO"),
+        (_with(0, p.uvarint(COMMIT_TS) + b"\x01\x01\x00\x01"), "without the name"),
+        (_with(0, p.uvarint(COMMIT_TS) + b"\x01\x01\x03\x04"), "not among the 3 terms"),
+        (_with(2, b"\x03\x01\x01\x02a\xffid"), "UTF-8"),
+        (_with(2, b"\x03\x01\x01\x03abid"), "terms of 5 bytes"),
+        (_with(1, b"\x03" + GROUP[1:]), "column group 3"),
+        (_with(1, b"\x01\x01\x01\x03\x00\x02\x0e"), "name's id"),
+        (_with(1, b"\x01\x02\x04\x00\x03\x03\x00\x00\x02\x02\x0e\x0e"), "twice"),
+        (_with(1, b"\x01\x01\x04\x07\x00\x04\xff\xfe"), "'id'"),
+        (_with(1, b"\x01\x01\x04\x05\x00\x0e1234567"), "float64"),
+        (_with(1, b"\x01\x01\x04\x05\x00\x10" + b"\x00" * 6 + b"\xf8\x7f"), "'id'"),
+        (_with(1, b"\x01\x01\x04\x03\x00\x04\x0e\x0e"), "no number"),
+        (_with(1, b"\x01\x01\x04\x03\x00\x00"), "no number"),
+        (_with(1, b"\x01\x01\x04\x01\x00\x04\x80\x02"), "8-bit"),
+        (_with(1, b"\x01\x01\x04\x11\x00\x02\x0e"), "type code 17"),
+        (_with(1, b"\x01\x01\x04\x06\x00\x02\x0e"), "type 6 (NULL) with a value"),
+        (_with(1, b"\x01\x01\x04\x03\x00\x03\x0e"), "negative length"),
+        (_with(1, b"\x01\x01\x04\x03\x00\x04\x0e"), "values of 2 bytes, 1 are there"),
+        (_with(1, GROUP + b"\x00"), "values of 1 bytes, 2 are there"),
+        (_with(1, b"\x01\x01\x04\x80\x82\x00\x00\x02\x0e"), "type code 256"),
+    ],
+)
+def test_messages_that_are_none(value: bytes, says: str) -> None:
+    detail = refused(value)
+    assert says in detail, detail
+    assert "byte" in detail
+
+
+def test_groups_that_do_not_make_a_row() -> None:
+    for body, sizes in (
+        (GROUP + GROUP, (7, 7)),
+        (GROUP, (6, 1)),
+        (GROUP, (7, 0)),
+        (GROUP, (3, 2, 2)),
+        (GROUP, (6,)),
+        (b"\x01\x01\x04\x03\x00\x02\x0e" + b"\x02\x01\x04\x08\x00\x02\x0e", (7, 7)),
+    ):
+        sides = [_table(len(HEAD), len(TERMS)), _table(len(body)), _table(*sizes)]
+        assert refused(_message(HEAD, body, TERMS, sides))
+
+
+def test_ddl_and_resolved_bodies() -> None:
+    ddl = craft.write_ddl("a", "b", COMMIT_TS, 3, "x")
+    assert "query" in refused(ddl.replace(b"\x03\x01x", b"\x03\x02x"))
+    assert "UTF-8" in refused(ddl.replace(b"\x03\x01x", b"\x03\x01\xff"))
+    headers = p.uvarint(COMMIT_TS) + b"\x03\x01\x01\x01"
+    assert "with a body" in refused(_message(headers, b"x", b"", [_table(len(headers), 0), _table(1)]))
+
+
+@each("kind", [craft.RESOLVED, craft.ROW])
+def test_a_message_of_very_many_events_is_refused_unread(kind: int) -> None:
+    count = 1 << 20
+    headers = p.uvarint(1) + b"\x00" * (count - 1) + bytes([kind]) * count + b"\x01" + b"\x00" * (3 * count - 1)
+    value = _message(headers, b"", b"", [_table(len(headers), 0), p.uvarint(count) + b"\x00" * count])
+    assert "events, at most" in refused(value)
+
+
+@each("repeat", [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF])
+@each("tables", [1 << 10, 1 << 19, (1 << 20) - 8])
+@pytest.mark.timeout(30)  # these take milliseconds, a quadratic reader would take minutes
+def test_a_mebibyte_of_one_byte(repeat: int, tables: int) -> None:
+    data = b"\x01" + bytes([repeat]) * (1 << 20) + p.uvarint(tables)[::-1]
+    assert refused(data)
+
+
+def test_memory_is_bounded_where_it_could_grow_most() -> None:
+    """Rows of one-byte cells: every event and value is an object many times its bytes."""
+    names = [f"{n:x}" for n in range(200)]
+    cells = craft.Cells(names, [1] * 200, [1] * 200, [b"\x02"] * 200)
+    value = craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, cells)] * 700)
+    tracemalloc.start()
+    try:
+        assert len(decode(value)) == 700
+        assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 32 * len(value)
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_kept_between_messages_is_bounded() -> None:
+    """Every message with another dictionary and other columns."""
+    reader, values = decoder(), list[bytes]()
+    for n in range(80):
+        names = [f"{n:x}.{k:x}" for k in range(1100)]
+        cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
+        values.append(craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)]))
+    tracemalloc.start()
+    try:
+        for value in values:
+            assert len(reader.decode(Message(None, value))) == 1
+        assert tracemalloc.get_traced_memory()[0] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_extra_that_was_tampered_with_is_refused() -> None:
+    [row] = decode(_message(*GOOD))
+    for extra in (
+        {"partition": "x"}, {"partition": 1 << 63}, {"types": {"id": [1]}}, {"types": {"id": ["a", 1]}},
+        {"types": {"id": [99, 1]}}, {"raw": {"after": {"id": "zz"}}},
+    ):  # fmt: skip
+        row.extra = extra
+        with pytest.raises(WireError):
+            encoder().encode(row, ORIGIN)

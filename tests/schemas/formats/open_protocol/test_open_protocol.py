@@ -1,0 +1,302 @@
+"""Open Protocol: the documents' logs, values, frames, and shapes that are read by a regular expression."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import go_text
+from schemas.formats.base import Context
+from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.open_protocol import row_reader as open_rows
+from schemas.formats.open_protocol.frame import join_key, join_value
+from schemas.inspect.format_lookup import format_named
+from schemas.model.event import DdlEvent, Message, RowChange, Watermark
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import BY_NAME
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from tests.schemas.formats.open_protocol.messages import KEY, decode, json_bytes, message_of, refusal, row_of
+from tests.support.each import each
+from tests.support.golden import Golden, Registry, cases, sampled
+from tests.support.rows import ORIGIN, Tables, change, column, table
+
+# ---- the documents' example logs: releases of 2020, without flags, VARCHAR as base64
+_LOGS = r"""
+1. [key="{\"ts\":415508856908021766,\"scm\":\"test\",\"tbl\":\"t1\",\"t\":2}"] [value="{\"q\":\"CREATE TABLE test.t1(id int primary key, val varchar(16))\",\"t\":3}"]
+2. [key="{\"ts\":415508856908021766,\"t\":3}"] [value=]
+5. [key="{\"ts\":415508878783938562,\"scm\":\"test\",\"tbl\":\"t1\",\"t\":1}"] [value="{\"u\":{\"id\":{\"t\":3,\"h\":true,\"v\":1},\"val\":{\"t\":15,\"v\":\"YWE=\"}}}"]
+9. [key="{\"ts\":415508881418485761,\"scm\":\"test\",\"tbl\":\"t1\",\"t\":1}"] [value="{\"d\":{\"id\":{\"t\":3,\"h\":true,\"v\":1}}}"]
+"""  # noqa: E501
+
+
+def _log_messages() -> list[Message]:
+    found = []
+    for line in _LOGS.strip().splitlines():
+        matched = re.search(r'\[key="(.*?)"\] \[value="?(.*?)"?\]$', line)
+        assert matched is not None
+        key, value = (text.replace('\\"', '"').encode() for text in matched.groups())
+        found.append(replace(ORIGIN, key=join_key([key]), value=join_value([value]) if value else None))
+    return found
+
+
+def test_the_documents_logs() -> None:
+    ddl, resolved, insert, delete = (decode(m, open_varchar_base64=True)[0] for m in _log_messages())
+    assert ddl == DdlEvent(
+        "open", "test", "t1", 415508856908021766, 3, "CREATE TABLE test.t1(id int primary key, val varchar(16))"
+    )
+    assert resolved == Watermark("open", 415508856908021766)
+    assert isinstance(insert, RowChange)
+    assert isinstance(delete, RowChange)
+    assert (insert.op, insert.after, insert.before) == ("c", {"id": "1", "val": "aa"}, None)
+    assert (insert.key, insert.commit_ts) == (("id",), 415508878783938562)
+    assert insert.flags == ["binary_or_text:val"]  # no flags: VARBINARY looks the same
+    assert (delete.op, delete.before, delete.after, delete.key_only) == ("d", {"id": "1"}, None, True)
+
+
+def test_the_documents_logs_without_the_option_or_with_a_definition() -> None:
+    insert = _log_messages()[2]
+    assert row_of(insert).after == {"id": "1", "val": "YWE="}
+    known = Table(TableId("test", "t1"), (Column("id", BY_NAME["int"], False), Column("val", BY_NAME["varchar"])))
+    event = row_of(insert, tables=Tables(known), open_varchar_base64=True)
+    assert (event.after, event.flags) == ({"id": "1", "val": "aa"}, [])
+    binary = Table(TableId("test", "t1"), (Column("id", BY_NAME["int"]), Column("val", BY_NAME["varbinary"])))
+    assert row_of(insert, tables=Tables(binary), open_varchar_base64=True).after == {"id": "1", "val": b"aa"}
+
+
+@each("number", [0, 1, 2, 3])
+def test_the_documents_logs_are_written_again(number: int) -> None:
+    """Cells without flags stay without; only the frame of a resolved event is today's."""
+    message = _log_messages()[number]
+    [event] = decode(message)
+    [written] = format_named("open").encoder(Context(Registry())).encode(event, message)
+    assert (written.key, written.value) == (message.key, message.value or bytes(8))
+
+
+# ---- values
+@each(
+    ("cell", "value"),
+    [
+        ('{"t":14,"f":65,"v":"2000-00-00"}', "2000-00-00"),
+        ('{"t":253,"f":64,"v":"测试"}', "测试"),
+        ('{"t":15,"f":65,"v":"\\\\x89PNG\\\\r\\\\n\\\\x1a\\\\n"}', b"\x89PNG\r\n\x1a\n"),
+        ('{"t":254,"f":65,"v":"\\\\u0085\\\\U000e0001\\\\101"}', "\x85\U000e0001A".encode()),
+        ('{"t":246,"f":65,"v":"129012.1230000"}', "129012.1230000"),
+        ('{"t":16,"f":193,"v":18446744073709551615}', b"\xff" * 8),
+        ('{"t":16,"f":193,"v":0}', b"\0"),
+        ('{"t":247,"f":64,"v":3}', "3"),
+        ('{"t":4,"f":65,"v":-3.4028235e+38}', "-3.4028235e+38"),
+        ('{"t":4,"f":65,"v":1e-7}', "1e-07"),
+        ('{"t":4,"f":65,"v":0.1}', "0.1"),
+        ('{"t":5,"f":65,"v":123456789012345680000}', "1.2345678901234568e+20"),
+        ('{"t":5,"f":65,"v":-0}', "-0"),
+        ('{"t":5,"f":65,"v":1.50}', "1.5"),
+        ('{"t":8,"f":65,"v":-9223372036854775808}', "-9223372036854775808"),
+        ('{"t":13,"f":193,"v":0}', "0"),
+        ('{"t":252,"f":64,"v":"//4="}', b"\xff\xfe"),
+        ('{"t":252,"f":65,"v":""}', b""),
+        ('{"t":3,"f":65,"v":null}', None),
+    ],
+)
+def test_values(cell: str, value: Any) -> None:
+    event = row_of(message_of(f'{{"u":{{"c":{cell}}}}}'.encode()))
+    assert event.after == {"c": value}
+    assert event.flags == (["enum_number:c"] if '"t":247' in cell else [])
+
+
+@each(
+    "cell",
+    [
+        '{"t":1,"f":65,"v":128}',
+        '{"t":1,"f":193,"v":-1}',
+        '{"t":3,"f":65,"v":1.5}',
+        '{"t":3,"f":65,"v":1e3}',
+        '{"t":3,"f":65,"v":"1"}',
+        '{"t":3,"f":65,"v":true}',
+        '{"t":3,"f":65,"v":[1]}',
+        '{"t":3,"f":65,"v":{}}',
+        '{"t":3,"f":65,"v":NaN}',
+        '{"t":8,"f":193,"v":18446744073709551616}',
+        '{"t":4,"f":65,"v":1e39}',
+        '{"t":5,"f":65,"v":1e400}',
+        '{"t":5,"f":65,"v":Infinity}',
+        '{"t":13,"f":193,"v":1900}',
+        '{"t":16,"f":193,"v":-1}',
+        '{"t":247,"f":64,"v":-1}',
+        '{"t":246,"f":65,"v":"1e5"}',
+        '{"t":246,"f":65,"v":1}',
+        '{"t":10,"f":65,"v":"2000-1-1"}',
+        '{"t":12,"f":65,"v":"2000-01-01"}',
+        '{"t":11,"f":65,"v":"1:00"}',
+        '{"t":252,"f":64,"v":"YWE"}',
+        '{"t":252,"f":64,"v":"YWF="}',
+        '{"t":15,"f":65,"v":"\\\\x8"}',
+        '{"t":15,"f":65,"v":"\\\\ud800"}',
+        '{"t":15,"f":65,"v":"\\\\400"}',
+        '{"t":15,"f":65,"v":"\\""}',
+        '{"t":15,"f":64,"v":"\\ud800"}',
+        '{"t":255,"f":65,"v":""}',
+        '{"t":99999,"f":65,"v":""}',
+        '{"t":"3","f":65,"v":1}',
+        '{"t":3,"f":-1,"v":1}',
+        '{"t":3,"h":1,"f":1,"v":1}',
+        '{"f":65,"v":1}',
+        '{"t":3,"f":65}',
+        '{"t":3,"t":3,"f":65,"v":1}',
+        '{"t":3,"f":65,"v":1,"x":1}',
+        "3",
+        "null",
+        "[]",
+    ],
+)
+def test_cells_that_are_none(cell: str) -> None:
+    error = refusal(message_of(f'{{"u":{{"c":{cell}}}}}'.encode()))
+    assert error.code == "MALFORMED"
+    # As one of many rows, when the shape is read the fast way, too.
+    good = b'{"u":{"c":{"t":3,"f":65,"v":1}}}'
+    many = replace(
+        ORIGIN,
+        key=join_key([json_bytes(KEY)] * 20),
+        value=join_value([good] * 19 + [f'{{"u":{{"c":{cell}}}}}'.encode()]),
+    )
+    assert refusal(many).code == "MALFORMED"
+
+
+@each(
+    "value",
+    [
+        b"", b"null", b"1", b"[]", b"{}", b'{"u":{}}', b'{"u":{},"p":{}}', b'{"d":{}}', b'{"u":1}', b'{"x":{}}',
+        b'{"p":{"c":{"t":3,"f":65,"v":1}}}', b'{"u":{"c":{"t":3,"f":65,"v":1}},"d":{"c":{"t":3,"f":65,"v":1}}}',
+        b'{"u":{"c":{"t":3,"f":65,"v":1},"c":{"t":3,"f":65,"v":1}}}', b'{"u":{"t":3}}', b'{"d":{"v":3}}',
+        b'{"u":{"c":{"t":3,"f":65,"v":1}}} ', b'{"u":{"c":{"t":3,"f":65,"v":1}}', b"[" * 100_000,
+        b'{"u":' * 100_000, b'{"u":{"\xff":{"t":3,"f":65,"v":1}}}', b'\xef\xbb\xbf{"u":{}}',
+        b'{"u":{"c":{"t":3,"f":65,"v":1}},"p":{"c":{"t":8,"f":65,"v":1}}}',
+    ],
+)  # fmt: skip
+def test_rows_that_are_none(value: bytes) -> None:
+    assert refusal(message_of(value)).code == "MALFORMED"
+
+
+@each(
+    "key",
+    [
+        b"", b"1", b"[]", b"{}", {"t": 1}, {**KEY, "t": 4}, {**KEY, "t": "1"}, {**KEY, "ts": -1}, {**KEY, "ts": 1.5},
+        {**KEY, "ts": 1 << 63}, {**KEY, "scm": 1}, {**KEY, "scm": ""}, {"ts": 1, "t": 1}, {**KEY, "ohk": 1},
+        {**KEY, "ptn": "x"}, {**KEY, "new": 1}, {**KEY, "ccl": 1}, b'{"ts":1,"ts":1,"t":3}', b'{"ts":1,"t":3}x',
+        b'{"ts":1,"t":2,"scm":"\xff","tbl":"t"}',
+    ],
+)  # fmt: skip
+def test_keys_that_are_none(key: Any) -> None:
+    assert refusal(message_of({"u": {"c": {"t": 3, "f": 65, "v": 1}}}, key)).code == "MALFORMED"
+
+
+# ---- frames
+def test_frames_that_are_none() -> None:
+    good = message_of({"u": {"c": {"t": 3, "f": 65, "v": 1}}})
+    assert good.key is not None
+    assert good.value is not None
+    for key, code in [
+        (None, "EMPTY_RECORD"),
+        (b"", "TRUNCATED"),
+        (bytes(8), "NOT_FRAMED"),
+        (b"\0" * 7 + b"\2" + good.key[8:], "NOT_FRAMED"),
+        (good.key[:8], "MALFORMED"),
+        (good.key + b"\0" * 7, "TRUNCATED"),
+        (b"\0" * 7 + b"\1" + b"\x7f" + b"\xff" * 7, "TRUNCATED"),
+        (b"\0" * 7 + b"\1" + b"\xff" * 8, "TRUNCATED"),
+        (b"\0" * 7 + b"\1" + (1 << 62).to_bytes(8, "big") + b"x", "TRUNCATED"),
+        (good.key + good.key[8:], "TRUNCATED"),  # two keys, one value
+        (bytes(MAX_MESSAGE + 1), "TOO_LARGE"),
+        (b'{"ts":1,"t":3}', "NOT_FRAMED"),
+    ]:
+        assert refusal(replace(good, key=key)).code == code, key
+    for value, code in [
+        (None, "TRUNCATED"),
+        (b"", "TRUNCATED"),
+        (good.value + good.value, "TRAILING_BYTES"),
+        (b"\xff" * 8 + good.value[8:], "TRUNCATED"),
+        (bytes(MAX_MESSAGE + 1), "TOO_LARGE"),
+        (bytes(8), "MALFORMED"),
+    ]:
+        assert refusal(replace(good, value=value)).code == code, value
+    assert refusal(message_of(b"{}", {"ts": 1, "t": 3})).code == "MALFORMED"  # a resolved event with a value
+
+
+def test_many_events_in_one_message_are_bounded() -> None:
+    """A frame of a million empty events is refused at once, and one of resolved events is what it is."""
+    message = replace(ORIGIN, key=join_key([b""] * 100_000), value=bytes(8 * 100_000))
+    assert refusal(message).code == "MALFORMED"
+    resolved = replace(ORIGIN, key=join_key([b'{"ts":1,"t":3}'] * 1000), value=bytes(8000))
+    assert decode(resolved) == [Watermark("open", 1)] * 1000
+
+
+# ---- shapes read by a regular expression give what JSON gives
+@each("golden", **sampled(g for f in ("open", "open-tiflow") for g in cases(f)))
+def test_both_ways_of_reading_agree(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_rows, "_FAST_AT", ())
+    slow = [_all(golden)] * 2
+    monkeypatch.setattr(open_rows, "_FAST_AT", (1, 2, 3, 4))
+    decoder = golden.side().decoder()
+    assert [_all(golden, decoder), _all(golden, decoder)] == slow
+
+
+@each("name", ["wide.default", "bulk.default", "pk_types.default", "bulk.onlyupdated"])
+def test_both_ways_agree_on_damaged_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden, rng = Golden("open", name), random.Random(20261121)
+    messages = golden.messages()
+    monkeypatch.setattr(open_rows, "_FAST_AT", (1, 2, 3, 4))
+    fast, slow = golden.side(ddl=True).decoder(), golden.side(ddl=True).decoder()
+    for message in messages * 2:
+        decode_one(fast, message)
+    monkeypatch.setattr(open_rows, "_FAST_AT", ())
+    for _ in range(500):
+        message = rng.choice(messages)
+        value = bytearray(message.value or b"")
+        if value:
+            at = rng.randrange(len(value))
+            value[at : at + rng.randrange(3)] = rng.choice(
+                (b"", b"0", b"-", b".", b"e9", b'"', b"\\", b"\xff", b"\x01", b"n")
+            )
+        bad = replace(message, value=(len(value) - 8).to_bytes(8, "big") + bytes(value[8:]) if len(value) > 8 else b"")
+        assert plain_lines(decode_one(fast, bad), bad) == plain_lines(decode_one(slow, bad), bad)
+
+
+def _all(golden: Golden, decoder: Any = None) -> list[Any]:
+    decoder = decoder or golden.side().decoder()
+    return [plain_lines(decode_one(decoder, m), m) for m in golden.messages()]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.text(), st.binary(max_size=20), st.floats(allow_nan=False, allow_infinity=False)), max_size=6)
+)
+def test_values_of_a_shape_survive(rows: list[tuple[str, bytes, float]]) -> None:
+    columns = table(column("v", "varchar"), column("b", "varbinary"), column("d", "double"), column("x", "blob"))
+    encoder = format_named("open").encoder(Context(Registry()))
+    events = [
+        change(columns, {"v": v, "b": b, "d": go_text.json_float(repr(d), 64, False), "x": b}, commit_ts=n)
+        for n, (v, b, d) in enumerate(rows * 9)
+    ]
+    events = [e for e in events if all(not "\ud800" <= c <= "\udfff" for c in str((e.after or {})["v"]))]
+    decoder = format_named("open").decoder(Context(Registry()))
+    for event in events:
+        [again] = decoder.decode(encoder.encode(event, ORIGIN)[0])
+        after = dict(again.after)  # type: ignore[union-attr, arg-type]
+        assert float(after.pop("d")) == float(str((event.after or {})["d"]))
+        assert after == {k: v for k, v in (event.after or {}).items() if k != "d"}
+
+
+def test_a_shape_that_changes_is_read_on() -> None:
+    """A column more (a DDL without a definition) or a swapped order: no stale reader."""
+    decoder = format_named("open").decoder(Context(Registry()))
+    for number in range(30):
+        cells = {f"c{i}": {"t": 3, "f": 65, "v": number + i} for i in range(1 + number // 10)}
+        if number % 2:
+            cells = dict(reversed(cells.items()))
+        [event] = decoder.decode(message_of({"u": cells}))
+        assert event.after == {name: str(cell["v"]) for name, cell in cells.items()}  # type: ignore[union-attr]

@@ -1,0 +1,169 @@
+"""Damage to golden messages of every format: WireError or an event, never anything else, and the next message is read.
+
+The connector's messages (debezium-mysql) are damaged in test_bad_connector.py, what stands around the decoders (auto,
+sniff, explain, claim-checks, checksums, DDL) in test_bad_around.py. How much runs: tests/support/fuzz.py.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.formats.format_table import FORMATS
+from schemas.inspect.auto_decoder import AUTO
+from schemas.model.event import Message, RowChange
+from schemas.model.options import Options
+from schemas.plain.writer import json_line, plain_event
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from spark_jobs.sources.schema_registry import FileSchemas
+from tests.support.each import each
+from tests.support.fuzz import SEED, SMALL, counted, damaged, is_error, lines, material, mutate, mutated
+from tests.support.golden import Golden, Registry, cases, sample
+
+READ = tuple(name for name in FORMATS if name != "debezium-mysql")
+WRITE = tuple(name for name, row in FORMATS.items() if row.writes)
+DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
+ALL = [g for name in READ for g in cases(name)]
+# Of the sample each byte is cut off, of the other cases every 13th by default and each in the slow test.
+SAMPLE = sample(ALL)
+OTHERS = [g for g in ALL if g not in SAMPLE]
+CUTS = [*((g, 1) for g in SAMPLE), *((g, 13) for g in OTHERS)]
+
+
+def _one(golden: Golden) -> Message | None:
+    """A row message of at most 4 KiB, with a key and a value where there is one."""
+    small = [m for m in golden.messages() if len(m.key or b"") + len(m.value or b"") <= SMALL]
+    return max(small, key=lambda m: (m.key is not None, m.value is not None, len(m.value or b"")), default=None)
+
+
+@each(("golden", "step"), CUTS, slow=[(g, 1) for g in OTHERS])
+def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
+    """A row that was cut is an error, whatever the byte; never a row, and never another row."""
+    message = _one(golden)
+    if message is None or message.value is None:
+        return  # no message with a value of at most 4 KiB
+    decoder = golden.side().decoder()
+    whole = lines(decoder, message)
+    with counted(f"cuts, {golden.format}") as ran:
+        for cut in range(0, len(message.value), step):
+            result = decode_one(decoder, replace(message, value=message.value[:cut]))
+            ran["cut"] += 1
+            # The schema beside a watermark or a DDL statement says nothing of them; a row needs its own.
+            if result.error is None:
+                assert not any(isinstance(e, RowChange) for e in result.events)
+                assert [json_line(plain_event(e, message)) for e in result.events] == whole
+        # A key may be cut in its schema, which says nothing that the value's does not.
+        for cut in range(0, len(message.key or b""), step):
+            cut_key = replace(message, key=(message.key or b"")[:cut])
+            result = decode_one(decoder, cut_key)
+            ran["cut"] += 1
+            if result.error is None:
+                assert golden.format == "debezium"
+                assert [json_line(plain_event(e, cut_key)) for e in result.events] == whole
+    assert lines(decoder, message) == whole
+
+
+@each("golden", SAMPLE, slow=OTHERS)
+def test_bytes_after_the_end(golden: Golden) -> None:
+    decoder = golden.side().decoder()
+    for message in golden.messages():
+        rows = [e for e in decode_one(decoder, message).events if isinstance(e, RowChange)]
+        if rows and message.value is not None:
+            result = decode_one(decoder, replace(message, value=message.value + b"\x01"))
+            assert result.error is not None
+            assert result.error.code in ("TRAILING_BYTES", "MALFORMED", "NOT_FRAMED"), result.error
+
+
+@DDL
+@mutated
+@pytest.mark.parametrize("format_", READ)
+def test_random_mutations(format_: str, ddl: bool, mutations: int) -> None:
+    rng = random.Random(f"{format_} {ddl} {SEED}")
+    found = material(format_)
+    with counted(f"mutations, {format_}") as ran:
+        for golden, messages in found:
+            decoder = golden.side(ddl).decoder()
+            if FORMATS[format_].in_order:  # its rows need the schemas that came before
+                for message in golden.messages():
+                    decode_one(decoder, message)
+            good = rng.choice(messages)
+            whole = lines(decoder, good)
+            values = [m.value for m in messages if m.value]
+            keys = [m.key for m in messages if m.key] or [b""]
+            for number in range(mutations // 2 // len(found) + 1):
+                printed = lines(decoder, damaged(rng, rng.choice(messages), values, keys))
+                ran["error" if is_error(printed) else "event"] += 1
+                if number % 50 == 0:
+                    assert lines(decoder, good) == whole
+            assert lines(decoder, good) == whole
+    # Both happen: the mutations are neither too wild nor too tame.
+    assert min(ran["error"], ran["event"]) > ran.total() // 200
+
+
+@mutated
+@pytest.mark.parametrize("format_", READ)
+@each("to", WRITE)
+def test_random_mutations_through_an_encoder(format_: str, to: str, mutations: int) -> None:
+    """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
+    rng = random.Random(f"{format_} {to} {SEED}")
+    found = [m for m in material(format_) if m[0].name.startswith(("wide", "pk_", "names", "evolution", "partition"))]
+    with counted(f"mutations, {format_} to another format") as ran:
+        for golden, messages in found:
+            decoder = golden.side(ddl=True).decoder()
+            registry: Any = Registry()
+            options = golden.options() if to == format_ else Options.of({"time_zone": golden.zone})
+            encoder = Side(to, registry, options).encoder()
+            back = Side(to, registry, Options.of({"time_zone": golden.zone})).decoder()
+            values = [m.value for m in messages if m.value]
+            for _ in range(mutations // 32 // len(found) + 1):
+                message = rng.choice(messages)
+                bad = replace(message, value=mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000)
+                result = transcode_one(decoder, encoder, bad)
+                ran["error" if result.error else "message"] += 1
+                assert result.error is None or not result.out
+                for written in result.out:
+                    assert back.decode(written) or written.value is None
+
+
+_SOME = st.none() | st.binary(max_size=64) | st.sampled_from(
+    [bytes((0, 0, 0, 0, 1)), b"\x01", b"\x16\x06\x06", b"\x02" + bytes(8), b"\x03\x00" + bytes(16), bytes(7) + b"\x01"]
+).flatmap(lambda head: st.binary(max_size=64).map(lambda rest: head + rest))  # fmt: skip
+_NAMES = st.sampled_from(
+    "payload schema source op before after ddl fields field type name version data old commitTs isDdl mysqlType sqlType"
+    " es tableSchema columns indexes u p d t v q f ts scm tbl db table database _tidb __op claimCheckLocation".split()
+)
+_DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+    | st.sampled_from(["c", "u", "d", "m", "UPDATE", "INSERT", "struct", "int32", "int", "1", "WATERMARK"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=5),
+    max_leaves=16,
+)  # fmt: skip
+
+
+@mutated
+@pytest.mark.parametrize("format_", [*FORMATS, AUTO.name])
+def test_anything_at_all(format_: str, mutations: int) -> None:
+    """Bytes and documents that hypothesis makes up, each part as it is and as JSON."""
+
+    @settings(max_examples=max(40, mutations // 250), deadline=None)
+    @given(key=_SOME, value=_SOME, document=_DOCUMENTS)
+    def check(key: bytes | None, value: bytes | None, document: Any) -> None:
+        decoder = Side(format_, FileSchemas([]), Options()).decoder()
+        text = json.dumps(document).encode()
+        for one in (
+            Message(key, value),
+            Message(key, text),
+            Message(text, text),
+            Message(text, value),
+            Message(None, text),
+        ):
+            lines(decoder, one)
+
+    check()

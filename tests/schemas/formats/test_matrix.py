@@ -1,0 +1,163 @@
+"""Format A → event → format B → event is the identity for every pair and every golden case, but for what
+`schemas/inspect/losses.py` names: there its flag or its error appears (types.md §4).
+
+Some tables by default, more in the slow tests; BRIDGE_MATRIX=all runs all cases through all forms.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.action_types import ddl_type_of
+from schemas.ddl.parser.lexer import Mode
+from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from schemas.model.options import Options
+from schemas.model.table import TableVersion
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from spark_jobs.sources.table_definitions import Definitions
+from tests.matrix.round_trip import FORMS, MORE_FORMS, Given, Passage, Tally, read_all, source_others, source_rows
+from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS, MODES, VERSIONS
+from tests.support import connector
+from tests.support.connector import ByName
+from tests.support.each import each
+from tests.support.golden import Golden, Registry, cases
+
+SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
+WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
+SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")
+MORE = (
+    "defaults.", "names_ascii.", "names_collision.", "evolution.", "no_key.", "partition.", "uk_notnull.", "pk_int.",
+    "large.handlekeyonly",
+)  # fmt: skip
+PARTS = pytest.mark.parametrize("more", [False] if WHOLE else [False, pytest.param(True, marks=pytest.mark.slow)])
+# A message carries nothing else where these differ: one of them is enough.
+REPEATED = (".batch1", ".lz4", ".snappy", ".build_at_end", ".build_at_end.batch64", ".startts.noold", ".noschema")
+
+
+def chosen(format_: str, more: bool) -> list[Golden]:
+    found = cases(format_)
+    if WHOLE:
+        return found
+    found = [g for g in found if not (g.name.endswith(REPEATED) and "ext" not in g.name)]
+    some = [g for g in found if g.name.startswith(SOME) and ".dec_" not in g.name]
+    return [g for g in found if g.name.startswith((*SOME, *MORE)) and g not in some] if more else some
+
+
+EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
+# Formats that have no TiDB ActionType, and those that can't do without (docs/formats.md).
+WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "craft", "open", "open-tiflow")
+
+
+@each("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@PARTS
+@pytest.mark.parametrize("source", SOURCES)
+def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -> None:
+    same = Counter[str]()
+    for golden in chosen(source, more):
+        registry = Registry()
+        options = Options.of({**EXTENDED, "time_zone": golden.zone})
+        writer = Side(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
+        reader = Side(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
+        for event, origin in source_others(golden):
+            result = transcode_one(Given(event), writer, replace(origin, topic="t"))
+            told = None if isinstance(event, Watermark) else ddl_type_of(event)
+            typed = isinstance(event, Watermark) or (told is not None and event.commit_ts is not None)
+            assert result.error is None, result.error
+            if result.skipped:
+                assert isinstance(event, Bootstrap) or to == "debezium-mysql" or (to in NEED_TYPE and not typed)
+            else:
+                [seen] = [e for message in result.out for e in reader.decode(message)]
+                same[type(event).__name__] += 1
+                assert type(seen) is type(event)
+                assert seen.commit_ts == event.commit_ts
+                if isinstance(event, DdlEvent) and isinstance(seen, DdlEvent):
+                    assert (seen.db, seen.table, seen.query) == (event.db, event.table, event.query)
+                    assert seen.ddl_type == (None if to in WITHOUT_TYPE else told)
+    assert same or to == "debezium-mysql" or source == "avro"
+
+
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@PARTS
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str, more: bool) -> None:
+    tally, wrong = Tally(), list[str]()
+    for golden in chosen(source, more):
+        passage = Passage(form, golden.zone, golden.definitions if defined else None)
+        for event, origin in source_rows(golden, defined):
+            passage.check(event, origin, tally)
+        wrong += [f"{golden}: {text}" for text in tally.unexplained]
+        tally.unexplained.clear()
+    assert not wrong, f"{len(wrong)} of {source} → {form}:\n" + "\n".join(wrong[:20])
+    assert tally.same or tally.used or tally.refused
+
+
+def ddl_text(golden: Golden) -> Definitions:
+    """A case's tables from the text of its statements, as `--ddl FILE` reads them."""
+    steps = [step for step in golden.meta["steps"] if step["kind"] == "ddl"]
+    texts = [DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], Mode.typed("")) for step in steps]
+    return Definitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
+
+
+@PARTS
+@pytest.mark.parametrize("source", ["avro", "debezium", "debezium-avro", "open", "simple", "canal-json"])
+def test_tables_from_ddl_text_do_as_well(source: str, more: bool) -> None:
+    """The same rows as with the tables that TiDB itself listed, and the same ways through the other formats."""
+    tally = Tally()
+    for golden in chosen(source, more):
+        tables = ddl_text(golden)
+        side = replace(golden.side(), tables=tables)
+        rows = [(e, origin) for e, origin in read_all(golden, side.decoder()) if isinstance(e, RowChange)]
+        wanted = source_rows(golden, True)
+        assert [_read(event) for event, _ in rows] == [_read(event) for event, _ in wanted]
+        for form in FORMS if WHOLE or golden.name.startswith(("wide.", "defaults.", "pk_types.")) else ():
+            way = Passage(form, golden.zone, tables)
+            for event, origin in rows:
+                way.check(event, origin, tally)
+    assert not tally.unexplained
+    assert tally.same
+
+
+def _read(event: RowChange) -> tuple[object, ...]:
+    return event.op, event.commit_ts, event.table.id, event.key, event.before, event.after, event.flags
+
+
+SETTINGS = [
+    n if n == "default" else pytest.param(n, marks=pytest.mark.slow)
+    for n in connector.settings()
+    if WHOLE or n in ("default", "bigint_precise", "edge", "decimal_double")
+]
+
+
+def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message]]:
+    """The rows of a setting of Debezium's connector, each read with the table it was written from, or without."""
+    stepwise = defined and not setting.startswith(("edge", "ticdc_foo", "unwrap"))
+    tables, out = ByName({}), list[tuple[RowChange, Message]]()
+    options = {**DEFAULTS, **MODES.get(setting, {})}
+    decoder = connector.side(tables=tables if stepwise else None, **options).decoder()
+    for message in connector.json_messages(setting):
+        if stepwise and len(out) < len(VERSIONS):
+            tables.versions = {VERSIONS[len(out)].table.id: VERSIONS[len(out)]}
+        events = decode_one(decoder, message).events
+        out += [(event, message) for event in events if isinstance(event, RowChange)]
+    return out
+
+
+@each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
+@pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:
+    tally, passages, last = Tally(), dict[int, Passage](), Passage(form, "UTC", None)
+    for event, origin in connector_rows(setting, defined):
+        if event.table_version is not None and id(event.table) not in passages:
+            only = Definitions([TableVersion(1, event.table)])
+            passages[id(event.table)] = Passage(form, "UTC", only)
+        passages.get(id(event.table), last).check(event, replace(origin, timestamp=1_800_000_000_000), tally)
+    assert not tally.unexplained
+    assert tally.same or tally.used or tally.refused

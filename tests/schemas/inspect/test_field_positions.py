@@ -1,0 +1,63 @@
+"""Where values stand in JSON documents and in Open Protocol's frames."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.codec import json_spans
+from schemas.inspect.field_positions import traces
+from schemas.model.event import Message
+from tests.support.each import each
+
+
+class _NoTracer:
+    def decode(self, message: Message) -> list[object]:
+        raise NotImplementedError
+
+
+def _open(*values: bytes) -> Message:
+    key = (1).to_bytes(8, "big") + b"".join((2).to_bytes(8, "big") + b"{}" for _ in values)
+    return Message(key, b"".join(len(v).to_bytes(8, "big") + v for v in values))
+
+
+def test_open_protocol() -> None:
+    """Each value of each row of a batch, with its type code; offsets are of the whole message."""
+    first = '{"u":{"id":{"t":3,"h":true,"f":3,"v":1},"名":{"t":15,"f":0,"v":"é\\n"}},"p":{"id":{"t":3,"f":3,"v":null}}}'
+    message = _open(first.encode(), b'{"d":{"b":{"t":16,"f":0,"v":5},"broken":{"t":3}}}', b"")
+    found = traces("open", _NoTracer(), message, [])  # type: ignore[arg-type]
+    assert [(f.row, f.side, f.name, f.raw.decode(), f.wire) for f in found] == [
+        (0, "after", "id", "1", "JSON number, type code 3"),
+        (0, "after", "名", '"é\\n"', "JSON string, type code 15"),
+        (0, "before", "id", "null", "JSON null, type code 3"),
+        (1, "before", "b", "5", "JSON number, type code 16"),
+    ]
+    assert message.value is not None
+    assert all(message.value[f.offset : f.offset + len(f.raw)] == f.raw for f in found)
+
+
+@each("value", [b"\x00", b"\xff" * 20, (4).to_bytes(8, "big") + b"\x28\xb5\x2f\xfd", b"x" * 9])
+def test_open_protocol_that_is_not_plain_json_has_no_trace(value: bytes) -> None:
+    assert traces("open", _NoTracer(), Message(b"", value), []) == []  # type: ignore[arg-type]
+    assert traces("craft", _NoTracer(), Message(None, value), []) == []  # type: ignore[arg-type]
+
+
+def test_members_and_paths() -> None:
+    text = ' { "a" : [ 1 , {"b":"x"} ] , "c":{} , "d":-1.5e3 } '
+    assert [(k, text[s:e]) for k, s, e in json_spans.members(text, 0)] == [
+        ("a", '[ 1 , {"b":"x"} ]'),
+        ("c", "{}"),
+        ("d", "-1.5e3"),
+    ]
+    at = json_spans.find(text, ("a", 1, "b"))
+    assert at is not None
+    assert text[at : at + 3] == '"x"'
+    assert json_spans.kind_of(text, at) == "string"
+    assert json_spans.find(text, ("a", 2)) is None
+    assert json_spans.find(text, ("c", "x")) is None
+    assert list(json_spans.members("[]", 0)) == list(json_spans.members("1", 0)) == []
+
+
+@each("text", ['{"a":1', "[1,", '{"a"', "{a:1}", '{"a":1}}'[:-2]])
+def test_documents_that_are_cut(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        list(json_spans.members(text, 0))

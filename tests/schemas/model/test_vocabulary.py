@@ -1,0 +1,165 @@
+"""Names, time, errors and the table of types: the words that both halves share."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import string
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.model import event, names
+from schemas.model.errors import ERRORS, BridgeError, LossyError, RegistryError, SetupError, WireError
+from schemas.model.event import Message
+from schemas.model.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
+from schemas.plain.writer import json_line, plain_error
+from tests.support.each import each
+from tests.support.golden import cases
+
+ALLOWED = set(string.ascii_letters + string.digits + "_")
+
+
+# ---- names
+@each(
+    ("name", "made"),
+    [
+        ("a", "a"),
+        ("", ""),
+        ("1col", "_1col"),
+        ("-a", "_a"),
+        ("中x", "_x"),
+        ("a.b", "a_b"),
+        ("名称", "__"),
+        ("_1", "_1"),
+        ("Aa0_", "Aa0_"),
+        ("👍", "_"),
+        ("٣", "_"),
+    ],
+)
+def test_avro_names(name: str, made: str) -> None:
+    assert names.sanitise_name(name) == made
+
+
+@given(st.text())
+def test_avro_names_are_legal_and_stay(name: str) -> None:
+    made = names.sanitise_name(name)
+    assert set(made) <= ALLOWED
+    assert not made[:1].isdigit()
+    assert names.sanitise_name(made) == made
+    assert bool(made) == bool(name)
+    topic = names.sanitise_topic_part(name)
+    assert len(topic) == len(name)
+    assert set(topic) <= ALLOWED | {"."}
+
+
+@each("golden", [g for g in cases("avro") if g.name.startswith("names")], ids=str)
+def test_names_are_those_of_ticdc(golden: object) -> None:
+    for registered in golden.meta["registered_schemas"]:  # type: ignore[attr-defined]
+        schema = json.loads(registered["schema"])
+        known = {names.sanitise_name(s["table"]) for s in golden.meta["steps"]}  # type: ignore[attr-defined]
+        assert schema["name"] in known
+
+
+def test_subjects() -> None:
+    assert names.avro_subject("tidb.a.b", "value") == "tidb_a_b-value"
+
+
+# ---- time
+@given(st.integers(0, (1 << 45) - 1), st.integers(0, (1 << 18) - 1))
+def test_tso(milliseconds: int, logical: int) -> None:
+    first = event.ms_to_tso(milliseconds)
+    assert event.tso_physical_ms(first + logical) == milliseconds
+    assert event.tso_physical_ms(first - 1) == milliseconds - 1
+
+
+def test_a_tso_of_ticdc() -> None:
+    moment = datetime.fromtimestamp(event.tso_physical_ms(463299738777157634) / 1000, UTC)
+    assert moment.isoformat() == "2026-01-02T10:04:06.678000+00:00"
+
+
+# ---- errors
+def _fields(code: str) -> dict[str, str]:
+    return {name: f"<{name}>" for _, name, _, _ in string.Formatter().parse(ERRORS[code].template) if name}
+
+
+@each("code", ERRORS)
+def test_error_crosses_processes(code: str) -> None:
+    fields = _fields(code)
+    for kind in (BridgeError, RegistryError, WireError, LossyError, SetupError):
+        error = kind(code, **fields)
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert (again.code, again.fields, again.detail, str(again)) == (code, fields, error.detail, error.detail)
+        assert all(value in error.detail for value in fields.values())
+
+
+def test_error_codes_are_unique_and_the_table_is_whole() -> None:
+    from schemas.model.errors import _ROWS
+
+    assert len(ERRORS) == len(_ROWS)
+    assert all(code == code.upper() for code in ERRORS)
+    assert all(400 <= row.http < 600 for row in _ROWS)
+    assert all(row.error_code == 0 or str(row.error_code).startswith(str(row.http)) for row in _ROWS)
+
+
+def test_error_with_a_missing_field_is_a_programming_error() -> None:
+    with pytest.raises(KeyError):
+        WireError("TRUNCATED", where="value")
+    with pytest.raises(KeyError):
+        WireError("NO_SUCH_CODE")
+
+
+@given(st.text(st.characters(), max_size=50))
+def test_error_lines_are_utf8_whatever_the_text(text: str) -> None:
+    line = json_line(plain_error(WireError("MALFORMED", where="value", details=text), Message(b"\xff", None)))
+    shown = text.encode("utf-8", "backslashreplace").decode()  # what is printed, and Arrow's strings, must be UTF-8
+    assert json.loads(line.encode())["detail"] == f"value: {shown}"
+    assert "\n" not in line
+
+
+# ---- types
+def test_types_are_named_once() -> None:
+    assert len(BY_NAME) == len(TYPES) == len({(t.code, t.kind) for t in TYPES})
+
+
+def test_every_code_has_a_type_binary_or_not() -> None:
+    for row in TYPES:
+        for binary in (False, True):
+            found = BY_CODE[row.code, binary]
+            assert found.code == row.code
+            if row.kind in (Kind.TEXT, Kind.BINARY):
+                assert (found.kind is Kind.BINARY) == binary
+            else:
+                assert found is row
+
+
+def test_every_avro_name_stands_for_its_widest_type() -> None:
+    assert set(BY_AVRO_NAME) == {row.avro_name for row in TYPES}
+    for name, widest in BY_AVRO_NAME.items():
+        assert widest.avro_name == name
+        assert widest.bits == max(row.bits for row in TYPES if row.avro_name == name)
+
+
+def test_every_debezium_type_is_read() -> None:
+    for row in TYPES:
+        if row.semantic:
+            assert BY_SEMANTIC[row.semantic] is row
+        elif row.kind is not Kind.DATETIME:
+            for connect in filter(None, (row.connect, row.connect_unsigned)):
+                assert connect == "bytes" or connect in BY_CONNECT, row.name
+
+
+def test_every_type_and_avro_name_is_in_the_goldens() -> None:
+    """The goldens hold each type, so that a new row without a sample is noticed."""
+    codes = {
+        (c["mysql_type"], c["charset"] == "binary" and BY_CODE[c["mysql_type"], True].kind is Kind.BINARY)
+        for g in cases("avro")
+        for s in g.meta["steps"]
+        for c in s.get("columns") or []
+        if c["mysql_type"]
+    }
+    seen = {BY_CODE[code] for code in codes}
+    assert {row.name for row in TYPES} - {row.name for row in seen} == set()

@@ -1,0 +1,284 @@
+"""The hot path answers what the router answers: status, headers and body, whatever was asked and written before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.types import ASGIApp, Message
+
+from service.api.fast_path.answer_cache import Answers, Hot, Kept, Key
+from service.api.metrics import Tally
+from service.app import create_app, create_served
+from service.registry.read_set import ANYTHING, Part, subject_part
+from service.settings import Settings
+from service.store import open_store
+from tests.support.service import column, process_service, record, short_and_long
+
+Headers = list[tuple[bytes, bytes]]
+JSON = (b"content-type", b"application/json")
+SCHEMAS = [record("R", column("a")), record("R", column("b", default=1)), '"int"', '{"type":"nope"}']
+READS = [
+    ("GET", "/schemas/ids/{n}"),
+    ("GET", "/schemas/ids/{n}?fetchMaxId=true"),
+    ("GET", "/schemas/ids/{n}?subject={s}"),
+    ("GET", "/schemas/ids/{n}/schema"),
+    ("GET", "/subjects/{s}/versions/latest"),
+    ("GET", "/subjects/{s}/versions/{n}?deleted=true"),
+    ("GET", "/subjects/{s}/versions/{n}/schema"),
+    ("GET", "/contexts/.c/subjects/{s}/versions/latest/"),
+    ("GET", "/subjects/{s}/versions"),
+    ("GET", "/subjects"),
+    ("GET", "/subjects?deleted=true&subjectPrefix=:*:"),
+    ("HEAD", "/subjects/{s}/versions/latest"),
+    ("POST", "/subjects/{s}"),
+    ("POST", "/subjects/{s}?normalize=true&deleted=true"),
+    ("POST", "/contexts/.c/subjects/{s}"),
+]
+WRITES = [
+    ("POST", "/subjects/{s}/versions"),
+    ("POST", "/subjects/{s}/versions"),
+    ("POST", "/subjects/%3A.c%3A{s}/versions"),
+    ("DELETE", "/subjects/{s}"),
+    ("DELETE", "/subjects/{s}?permanent=true"),
+    ("DELETE", "/subjects/{s}/versions/{n}"),
+    ("PUT", "/config/{s}"),
+    ("PUT", "/config"),
+    ("DELETE", "/config/{s}"),
+    ("PUT", "/mode/{s}?force=true"),
+]
+BODIES: dict[str, list[dict[str, Any]]] = {
+    "/config": [{"compatibility": "NONE"}, {"alias": "t"}, {"normalize": True}, {"compatibility": "FULL", "alias": ""}],
+    "/mode": [{"mode": "READONLY"}, {"mode": "READWRITE"}, {"mode": "IMPORT"}],
+}
+HEADERS = st.sampled_from(
+    [
+        [],
+        [(b"accept", b"application/json")],
+        [(b"accept", b"text/html")],
+        [(b"accept", b"*/*"), (b"accept", b"text/html")],
+        [(b"x-request-id", b" mine ")],
+        [(b"x-request-id", b"")],
+    ]
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[str, str, Headers, bytes]:
+    method, path = draw(st.sampled_from(READS + WRITES))
+    path = path.format(s=draw(st.sampled_from("st")), n=draw(st.integers(1, 3)))
+    headers = draw(HEADERS)
+    if method not in ("POST", "PUT"):
+        return method, path, headers, b""
+    bodies = next((some for start, some in BODIES.items() if path.startswith(start)), None)
+    body = json.dumps(draw(st.sampled_from(bodies or [{"schema": one} for one in SCHEMAS]))).encode()
+    kind = draw(st.sampled_from([JSON, JSON, JSON, (b"content-type", b"text/plain")]))
+    return method, path, [*headers, kind, (b"content-length", str(len(body)).encode())], body
+
+
+async def ask(app: ASGIApp, method: str, path: str, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    """One request, its body in two parts."""
+    raw, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": method,
+        "path": raw,
+        "raw_path": raw.encode(),
+        "query_string": query.encode(),
+        "headers": headers,
+    }
+    parts = [body[:3], body[3:]]
+    answer: list[Message] = []
+
+    async def receive() -> Message:
+        if not parts:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    await app(scope, receive, send)
+    return answer[0]["status"], list(answer[0]["headers"]), b"".join(one.get("body", b"") for one in answer[1:])
+
+
+def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
+    """Without what differs from one answer to the next: ids of requests, and times."""
+    status, headers, body = answer
+    headers = [(name, b"id" if len(value) == 36 and UUID(value.decode()) else value) for name, value in headers]
+    headers = [(name.lower(), value) for name, value in headers]
+    return status, headers, re.sub(rb'"ts":\d+', b'"ts":0', body)
+
+
+@contextmanager
+def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
+    """The app with and without the hot path, each with a store of its own."""
+    hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
+    app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
+    assert isinstance(hot, Hot)
+    try:
+        yield hot, app
+    finally:
+        hot.store.close()
+        app.state.services.registry.store.close()
+
+
+@short_and_long(6, 25)
+@pytest.mark.parametrize("profile", [8, 7])
+def test_both_ways_answer_alike(tmp_path_factory: pytest.TempPathFactory, profile: int, examples: int) -> None:
+    """Every request comes twice, so that the second time its answer may be a kept one; so do those before it."""
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(asked=st.lists(requests(), min_size=5, max_size=30))
+    def holds(asked: list[tuple[str, str, Headers, bytes]]) -> None:
+        async def compare(hot: Hot, app: ASGIApp) -> None:
+            for place, request in enumerate(asked):
+                for again in (*asked[max(place - 3, 0) : place + 1], request):
+                    assert alike(await ask(hot, *again)) == alike(await ask(app, *again)), again
+
+        with both(tmp_path_factory.mktemp("both"), profile) as (hot, app):
+            asyncio.run(compare(hot, app))
+
+    holds()
+
+
+def test_what_is_kept(tmp_path: Path) -> None:
+    body = json.dumps({"schema": SCHEMAS[0]}).encode()
+    posted: Headers = [JSON, (b"content-length", str(len(body)).encode())]
+
+    async def kept(hot: Hot) -> list[int]:
+        sizes = []
+        for method, path in (
+            ("POST", "/subjects/s/versions"),  # writes
+            ("POST", "/subjects/s/versions"),
+            ("GET", "/schemas/ids/1"),
+            ("GET", "/schemas/ids/2"),  # 404
+            ("GET", "/subjects/s/versions/1"),
+            ("GET", "/schemas/types"),  # not a route of ROUTES
+            ("GET", "/schemas/ids/1?fetchMaxId=true"),
+            ("GET", "/subjects"),
+            ("POST", "/subjects/t/versions"),  # a write, of the same id: only what is known of s alone stays
+        ):
+            await ask(hot, method, path, posted if method == "POST" else [], body)
+            sizes.append(len(hot.answers))
+        return sizes
+
+    with both(tmp_path, 8) as (hot, _):
+        assert asyncio.run(kept(hot)) == [0, 1, 2, 2, 3, 3, 4, 5, 2]
+
+
+def test_another_process_writes(tmp_path: Path) -> None:
+    """A look-up is never older than what another process has written to the same file."""
+    with process_service(tmp_path) as (_, first), process_service(tmp_path) as (_, second):
+        for number in range(5):
+            schema = record("R", column("a"), doc=str(number))
+            assert first.register("s", schema).status == 200
+            for client in (second, first, second):
+                assert client.send("POST", "/subjects/s", {"schema": schema}).json["version"] == number + 1
+            assert second.send("DELETE", f"/subjects/s/versions/{number + 1}").status == 200
+            assert first.send("POST", "/subjects/s", {"schema": schema}).status == 404
+
+
+S, T = subject_part("s"), subject_part("t")
+NAME: Key = ("GET", b"/x", b"", None, None, b"")
+
+
+def kept(*parts: Part, size: int = 10) -> Kept:
+    return Kept([], [], b"", frozenset(parts), Tally(), size)
+
+
+def test_what_changed_while_it_was_read_is_not_kept() -> None:
+    answers = Answers()
+    began = answers.now()
+    answers.changing([S])
+    answers.put(NAME, kept(S), began)  # between the two nobody knows which state was read
+    assert len(answers) == 0
+    answers.changed([S])
+    answers.put(NAME, kept(S), began)
+    assert len(answers) == 0
+    answers.put(NAME, kept(T), began)
+    assert len(answers) == 1
+    answers.changing([T])
+    assert len(answers) == 0
+    answers.changed([T])
+    began = answers.now()
+    for _ in range(1000):
+        answers.changing([S])
+        answers.changed([S])
+    answers.put(NAME, kept(T), began)  # too long ago to know
+    assert len(answers) == 0
+    began = answers.now()
+    answers.forget()
+    answers.put(NAME, kept(T), began)
+    assert len(answers) == 0
+    answers.put(NAME, kept(T), answers.now())
+    assert len(answers) == 1
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    answers = Answers(limit=30)
+    keys: list[Key] = [("GET", str(number).encode(), b"", None, None, b"") for number in range(4)]
+    for key in keys[:3]:
+        answers.put(key, kept(S), 0)
+    assert answers.get(keys[0]) is not None
+    answers.put(keys[3], kept(T), 0)
+    assert [answers.get(key) is not None for key in keys] == [True, False, True, True]
+    answers.put(("GET", b"long", b"", None, None, b""), kept(S, size=31), 0)
+    assert len(answers) == 3
+
+
+def test_writers_share_commits_and_errors_stay_their_own(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
+    told: list[set[Part]] = []
+
+    class Listening:
+        def changing(self, parts: Any) -> None:
+            told.append(set(parts))
+
+        def changed(self, parts: Any) -> None: ...
+        def forget(self) -> None: ...
+
+    store.listen(Listening())
+    threads, failed = 12, []
+    inside, others = threading.Event(), threading.Barrier(threads)
+
+    def write(number: int) -> None:
+        others.wait()
+        try:
+            with store.write() as tx:
+                tx.put_config(f"s{number}", {"n": number})
+                if number % 3 == 0:
+                    raise ValueError(number)
+        except ValueError:
+            failed.append(number)
+
+    def hold() -> None:
+        with store.write() as tx:
+            tx.put_config("first", {})
+            inside.set()
+            others.wait()
+
+    workers = [threading.Thread(target=write, args=(number,)) for number in range(1, threads)]
+    holder = threading.Thread(target=hold)
+    for one in (holder, *workers):
+        one.start()
+    for one in (holder, *workers):
+        one.join()
+    with store.read() as tx:
+        there = tx.all_configs().keys()
+    assert sorted(failed) == [3, 6, 9]
+    assert there == {"first", *(f"s{number}" for number in range(1, threads) if number % 3)}
+    assert set().union(*told) == {ANYTHING, *(("config", name) for name in there)}
+    store.close()

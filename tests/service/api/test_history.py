@@ -1,0 +1,210 @@
+"""`/history` over HTTP: what is answered, what is refused, and what links to the registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.formats.avro import schema
+from schemas.model.options import Options
+from service.testing import running_service
+from tests.support.golden import GOLDEN
+from tests.support.history_events import T0, ddl, resolved, write
+from tests.support.service import Answer, Client
+
+STEP = 1 << 18
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with running_service(f"sqlite:///{tmp_path / 'registry.db'}") as url:
+        yield Client(url)
+
+
+def give(client: Client, what: str, **body: Any) -> Answer:
+    return client.send("POST", f"/history/{what}", body, {"Content-Type": "application/json"})
+
+
+def statement(client: Client, ts: int, query: str, **more: Any) -> Any:
+    answer = give(client, "ddl", commit_ts=ts, db="shop", query=query, **more)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def test_a_table_at_every_time(client: Client) -> None:
+    statement(client, T0, "CREATE TABLE orders (id bigint unsigned PRIMARY KEY, total decimal(10,2), at datetime(3))")
+    statement(client, T0 + STEP, "ALTER TABLE orders ADD COLUMN note varchar(20) NOT NULL DEFAULT 'it''s'")
+    statement(client, T0 + 2 * STEP, "RENAME TABLE orders TO sold")
+    at = f"/history/shop/orders/at/{T0 + STEP}"
+    before, after = client.get(at).json, client.get(f"{at}?inclusive=true").json
+    assert (before["columns"], after["columns"]) == (3, 4)
+    assert [c["type"] for c in before["table"]["columns"]] == ["bigint unsigned", "decimal(10,2)", "datetime(3)"]
+    assert (before["commit_ts"], before["to_ts"], before["state"]) == (T0, T0 + STEP, "KNOWN")
+    assert "DEFAULT 'it''s'" in after["show_create"]
+    assert len(before["avro"]) == 8
+    modes = {(m["decimal"], m["bigint_unsigned"], m["extension"]): json.loads(m["value"]) for m in before["avro"]}
+    assert modes["precise", "long", False]["fields"][1]["type"][1]["precision"] == 10
+    assert modes["string", "string", True]["fields"][0]["type"]["type"] == "string"
+    assert modes["string", "long", True]["fields"][-1]["name"] == "_tidb_commit_physical_time"
+    assert before["spark"]["ddl"] == "`id` DECIMAL(20,0),`total` DECIMAL(10,2),`at` STRING"
+    assert [f["name"] for f in before["spark"]["struct"]["fields"]] == ["id", "total", "at"]
+    assert before["debezium"]["value"]["name"] == "default.shop.orders.Envelope"
+    gone = client.get(f"/history/shop/orders/at/{T0 + 9 * STEP}")
+    assert gone.error == (404, 40453)
+    assert "RENAME TABLE orders TO sold" in gone.json["message"]
+    sold = client.get(f"/history/shop/sold/at/{T0 + 9 * STEP}").json
+    assert sold["table_id"] == before["table_id"]
+
+
+def test_a_time_is_the_last_tso_of_its_millisecond(client: Client) -> None:
+    statement(client, T0 + 5, "CREATE TABLE t (a int)")
+    ms = "2026-01-02T03:03:24.063Z"
+    shown = client.get(f"/history/shop/t/at/{T0 + 6}").json
+    assert shown["time"].endswith("Z")
+    found = client.get(f"/history/shop/t/at/{shown['time']}").json
+    assert found["at"] == T0 + STEP - 1
+    assert client.get(f"/history/shop/t/at/{ms}").error == (404, 40452)
+    for text in ("now", "-1", "99999999999999999999", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"):
+        assert client.get(f"/history/shop/t/at/{text}").error == (422, 42251), text
+
+
+def test_what_is_not_known_says_what_to_do(client: Client) -> None:
+    assert client.get(f"/history/shop/t/at/{T0}").error == (404, 40450)
+    statement(client, T0, "CREATE TABLE t (a int)")
+    assert client.get(f"/history/shop/nope/at/{T0}").error == (404, 40451)
+    assert client.get(f"/history/shop/t/at/{T0}").error == (404, 40452)
+    refused = give(client, "ddl", commit_ts=T0 + 1, db="shop", query="ALTER TABLE nope ADD COLUMN x int")
+    assert refused.error == (422, 42263)
+    assert "snapshot" in refused.json["message"]
+    assert give(client, "ddl", commit_ts=T0 + 1, db="shop", query="ALTER TABLE t ADD").error == (422, 42261)
+    assert len(client.get("/history/ddl").json["ddl"]) == 1  # what was refused left nothing
+    for body in (
+        {},
+        {"query": "x"},
+        {"commit_ts": "x", "query": "DROP TABLE t"},
+        {"commit_ts": T0, "query": 5},
+        {"a": 1},
+    ):
+        assert give(client, "ddl", **body).status == 422, body
+    statement(client, T0, "CREATE TABLE t (a int)", changefeed="other")
+    assert client.get(f"/history/shop/t/at/{T0 + 1}").error == (422, 42250)
+    assert client.get(f"/history/shop/t/at/{T0 + 1}?changefeed=other").status == 200
+    drop = {"commit_ts": T0 + STEP, "db": "shop", "query": "DROP TABLE t"}
+    assert give(client, "ddl", **drop).error == (422, 42250)
+    assert give(client, "ddl?changefeed=other", **drop).json["changefeed"] == "other"
+
+
+def test_snapshots_end_the_unknown(client: Client, tmp_path: Path) -> None:
+    config = tmp_path / "t.toml"
+    file = write(
+        tmp_path / "m.jsonl",
+        [ddl(T0 + STEP, "shop", "t", "ALTER TABLE `shop`.`t` ADD COLUMN `b` INT", 5), resolved(T0 + 2 * STEP)],
+    )
+    config.write_text(f'[[changefeed]]\nname = "default"\nin = "{file}"\n')
+    with running_service(f"sqlite:///{tmp_path / 'two.db'}", track=str(config)) as url:
+        two = Client(url)
+        while not two.get("/history/changefeeds").json or not two.get("/history/changefeeds").json[0]["sealed_ts"]:
+            pass
+        unknown = two.get(f"/history/shop/t/at/{T0 + 2 * STEP}")
+        assert unknown.error == (409, 40951)
+        assert f"unknown since commit_ts {T0 + STEP}" in unknown.json["message"]
+        assert two.get("/history/tables").json["tables"][0]["state"] == "PARTIAL"
+        show = "CREATE TABLE `t` (\n  `a` int NOT NULL,\n  PRIMARY KEY (`a`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+        assert give(two, "snapshot", db="shop", query=show, commit_ts=T0).json["late"] == 1
+        found = two.get(f"/history/shop/t/at/{T0 + 2 * STEP}").json
+        assert [c["name"] for c in found["table"]["columns"]] == ["a", "b"]
+        assert found["state"] == "KNOWN"
+
+
+def test_a_registered_subject_and_a_message_as_snapshots(client: Client) -> None:
+    meta = json.loads((GOLDEN / "avro" / "pk_int.ext1.meta.json").read_text(encoding="utf-8"))
+    for one in meta["registered_schemas"]:
+        assert client.register(one["subject"], one["schema"]).status == 200
+    subject = next(s["subject"] for s in meta["registered_schemas"] if s["subject"].endswith("-value"))
+    assert give(client, "snapshot", subject=subject, commit_ts=T0).status == 200
+    row = client.get(f"/history/test/pk_int/at/{T0 + 1}").json
+    assert row["state"] == "PARTIAL"
+    assert subject in row["reason"]
+    assert row["table"]["primary_key"] == ["id"]
+    assert {link["subject"] for link in row["subjects"]} == {s["subject"] for s in meta["registered_schemas"]}
+    lines = (GOLDEN / "simple" / "wide.json.jsonl").read_text(encoding="utf-8").splitlines()
+    line = next(one for one in lines if '"bootstrap"' in one)
+    message = {name: json.loads(line)[name] for name in ("key_b64", "value_b64")}
+    assert give(client, "snapshot", message=message, commit_ts=T0).status == 200
+    assert client.get(f"/history/test/wide/at/{T0 + 1}").json["state"] == "KNOWN"
+    assert give(client, "snapshot", subject="nope", commit_ts=T0).error == (404, 40401)
+    assert give(client, "snapshot", query="DROP TABLE x", db="d", commit_ts=T0).status == 422
+    assert give(client, "snapshot", message={"value_b64": "e30="}, commit_ts=T0).status == 422
+
+
+def test_versions_link_to_the_subjects_they_were_registered_as(client: Client) -> None:
+    statement(client, T0, "CREATE TABLE t (id int PRIMARY KEY, v varchar(9))")
+    statement(client, T0 + STEP, "ALTER TABLE t ADD COLUMN n int")
+    first = client.get(f"/history/shop/t/at/{T0 + 1}").json
+    second = client.get(f"/history/shop/t/at/{T0 + 2 * STEP}").json
+    value = [m["value"] for m in first["avro"]]
+    client.register("tidb_shop_t-value", value[1])
+    client.register("tidb_shop_t-key", first["avro"][0]["key"])
+    client.register("other-value", value[0])
+    shown = client.get("/history/shop/t/versions").json["versions"]
+    links = {(link["subject"], link["part"]) for link in shown[0]["subjects"]}
+    assert links == {("tidb_shop_t-value", "value"), ("tidb_shop_t-key", "key"), ("other-value", "value")}
+    extension = next(link for link in shown[0]["subjects"] if link["subject"] == "tidb_shop_t-value")
+    assert {mode["extension"] for mode in extension["modes"]} == {True}
+    assert {link["part"] for link in shown[1]["subjects"]} == {"key"}
+    assert [one["ddl"]["query"][:6] for one in shown] == ["CREATE", "ALTER "]
+    # the registry is one version behind: that is no drift; a schema of no version is
+    assert client.get("/history/drift").json["registry"] == []
+    client.level("NONE")
+    foreign = json.loads(second["avro"][0]["value"])
+    foreign["fields"][1]["name"] = "renamed"
+    client.register("tidb_shop_t-value", json.dumps(foreign))
+    (found,) = client.get("/history/drift").json["registry"]
+    assert (found["subject"], found["version"]) == ("tidb_shop_t-value", 2)
+    assert client.get("/history/drift?registry=false").json.get("registry") is None
+
+
+def test_modes_beyond_the_eight_are_no_drift(client: Client) -> None:
+    from schemas.ddl.executor.apply import apply
+    from schemas.ddl.executor.catalog import new_catalog
+    from schemas.ddl.parser.lexer import TYPED
+    from schemas.ddl.parser.statement_parser import parse
+    from schemas.model.table import TableId
+
+    sql = "CREATE TABLE t (id int PRIMARY KEY, v varchar(9))"
+    statement(client, T0, sql)
+    found = apply(new_catalog(), parse(sql, TYPED, "shop"), "shop").table(TableId("shop", "t"))
+    assert found is not None
+    options = Options(avro_include_before_value=True, enable_tidb_extension=True, keyspace="ks")
+    client.register("t-value", schema.value_schema(found, options))
+    assert client.get("/history/drift").json["registry"] == []
+
+
+def test_an_unzoned_default_says_why(client: Client) -> None:
+    statement(client, T0, "CREATE TABLE t (a int, ts timestamp default '2020-01-01 00:00:00')")
+    at = f"/history/shop/t/at/{T0 + 1}"
+    shown = client.get(at).json
+    assert shown["avro"][0]["value"] is None
+    assert "zone" in shown["avro"][0]["value_problem"]
+    assert "zone" in shown["debezium"]["problem"]
+    zoned = client.get(f"{at}?ddl_time_zone=Asia/Shanghai").json
+    assert '"2019-12-31 16:00:00"' in zoned["avro"][0]["value"]
+    assert client.get(f"{at}?ddl_time_zone=Nowhere").status == 422
+
+
+def test_pages(client: Client) -> None:
+    for n in range(5):
+        statement(client, T0 + n * STEP, f"CREATE TABLE t{n} (a int)")
+    page = client.get("/history/tables?limit=2").json
+    assert ([t["table"] for t in page["tables"]], page["next_offset"]) == (["t0", "t1"], 2)
+    page = client.get("/history/tables?limit=2&offset=4").json
+    assert ([t["table"] for t in page["tables"]], page["next_offset"]) == (["t4"], None)
+    page = client.get(f"/history/ddl?from={T0 + STEP}&to={T0 + 3 * STEP}&limit=2").json
+    assert (len(page["ddl"]), page["next_offset"]) == (2, 2)
+    assert len(client.get("/history/ddl?db=shop&table=T3").json["ddl"]) == 1
+    assert client.get("/history/ddl?from=x").error == (422, 42251)
+    assert client.get("/history/tables?limit=x").status == 404

@@ -1,0 +1,304 @@
+"""What a FastAPI registry gets wrong first (registry-api.md §0 and §1), and input that nobody should send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from service.schema_types.java_json import MAX_DEPTH
+from service.testing import running_service
+from tests.support.service import V1, Client, column, record
+from tests.support.table import check_rows
+
+
+def nested(depth: int) -> str:
+    """An array in an array in an array …"""
+    return '{"type":"array","items":' * depth + '"int"' + "}" * depth
+
+
+def nested_records(depth: int) -> str:
+    head = "".join(f'{{"type":"record","name":"R{n}","fields":[{{"name":"f","type":' for n in range(depth))
+    return head + '"int"' + "}]}" * depth
+
+
+# Each level of the default fits both records until the last, so a naive check asks 2^60 times.
+DEFAULT_WITH_MANY_READINGS = record(
+    "O",
+    column("a", json.loads(record("A", column("f", ["A", "B", "null"])))),
+    column("b", json.loads(record("B", column("f", ["A", "B", "null"])))),
+    column("c", ["A", "B"], default=json.loads('{"f":' * 60 + "5" + "}" * 60)),
+)
+
+
+def test_root_is_two_bytes(shared_client: Client) -> None:
+    answer = shared_client.get("/")
+    assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"{}", V1)
+
+
+def test_trailing_slash_is_no_redirect(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
+        assert with_slash.status in (200, 404)
+        assert (with_slash.status, with_slash.body) == (without.status, without.body)
+
+    check_rows(["/subjects/", "/config/", "/schemas/types/", "/subjects/none/versions/"], check)
+
+
+SENT_SUBJECTS: list[tuple[str, str]] = [
+    ("a%2Fb", "a/b"),
+    ("a+b", "a+b"),
+    ("a%2Bb", "a+b"),
+    ("a%20b", "a b"),
+    ("a%2525b", "a%25b"),
+    ("%E4%B8%AD", "中"),
+    ("a;x=1", "a"),
+    ("a%3Bx", "a;x"),
+    (".", "."),
+]
+
+
+def test_subjects_are_decoded_once(client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        sent, subject = row
+        assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
+        assert client.get("/subjects").json == [subject]
+        assert client.get(f"/subjects/{sent}/versions").json == [1]
+        for query in ("", "?permanent=true"):
+            assert client.send("DELETE", f"/subjects/{sent}{query}").json == [1]
+
+    check_rows(SENT_SUBJECTS, check)
+
+
+REFUSED_PATHS: list[str] = ["/subjects/a%0Ab/versions", "/subjects/%2e%2e/versions", "/subjects//versions"]
+
+
+def test_paths_that_the_web_server_refuses(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        answer = shared_client.get(path)
+        assert answer.status == 400
+        assert answer.headers["content-type"].startswith("text/html")
+
+    check_rows(REFUSED_PATHS, check)
+
+
+def test_booleans(client: Client) -> None:
+    client.register("s", '"int"')
+    client.send("DELETE", "/subjects/s")
+
+    def check(row: tuple[str, bool]) -> None:
+        value, means = row
+        assert client.get(f"/subjects?deleted={value}").json == (["s"] if means else [])
+
+    check_rows([("true", True), ("TRUE", True), ("1", False), ("abc", False), ("", False)], check)
+
+
+NUMBERS_THAT_ARE_NONE: list[str] = [
+    "/subjects?limit=abc",
+    "/subjects?limit=1e3",
+    "/schemas/ids/abc",
+    "/schemas/ids/99999999999",
+]
+
+
+def test_numbers_that_are_none(shared_client: Client) -> None:
+    def check(path: str) -> None:
+        answer = shared_client.get(path)
+        assert answer.error == (404, 404)
+        assert answer.json["message"] == "HTTP 404 Not Found"
+
+    check_rows(NUMBERS_THAT_ARE_NONE, check)
+
+
+def test_versions_that_are_none(shared_client: Client) -> None:
+    def check(version: str) -> None:
+        shared_client.register("versions", '"int"')
+        assert shared_client.get(f"/subjects/versions/versions/{version}").error == (422, 42202)
+
+    check_rows(["0", "-2", "abc", "2147483648", "1_0", "%C2%B2"], check)
+
+
+ACCEPTED: list[tuple[str, str]] = [
+    ("*/*", V1),
+    ("application/*", V1),
+    ("application/json", "application/json"),
+    (f"application/json;q=0.9, {V1};q=0.1", "application/json"),
+    (f"{V1}, application/vnd.schemaregistry+json, application/json", V1),
+    ("text/html, */*;q=0.1", V1),
+]
+
+
+def test_accept(shared_client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        accept, answered = row
+        assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
+
+    check_rows(ACCEPTED, check)
+
+
+def test_what_cannot_be_answered_or_read(shared_client: Client) -> None:
+    assert shared_client.get("/subjects", Accept="text/xml").error == (406, 406)
+    headers = {"Content-Type": "text/plain"}
+    assert shared_client.send("POST", "/subjects/s/versions", {"schema": '"int"'}, headers).error == (415, 415)
+    assert shared_client.get("/nope").error == (404, 404)
+    wrong_method = shared_client.send("DELETE", "/")
+    assert wrong_method.error == (405, 405)
+    assert "content-type" not in wrong_method.headers
+
+
+def test_head_and_options(shared_client: Client) -> None:
+    head = shared_client.send("HEAD", "/subjects/none/versions")
+    assert (head.status, head.body) == (404, b"")
+    options = shared_client.send("OPTIONS", "/subjects/s/versions/1")
+    assert options.headers["allow"] == "HEAD, GET, DELETE, OPTIONS"
+
+
+def test_request_id(shared_client: Client) -> None:
+    assert shared_client.get("/", **{"X-Request-ID": "mine"}).headers["x-request-id"] == "mine"
+    assert len(shared_client.get("/").headers["x-request-id"]) == 36
+
+
+BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
+    (None, (422, 422)),
+    (b"null", (422, 422)),
+    (b"{", (400, 400)),
+    (b"[]", (400, 400)),
+    (b'"text"', (400, 400)),
+    (b"\xff\xfe\xff", (400, 400)),
+    (b"[" * 5000, (400, 400)),
+    (b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b"}", (400, 400)),
+    (b'{"schema":{"type":"int"}}', (400, 400)),
+    (b'{"schema":"\\"int\\"","version":"x"}', (400, 400)),
+    (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
+    (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
+    (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
+    (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
+    (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
+    (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
+    (b"{}", (422, 42201)),
+    (b'{"schema":5}', (422, 42201)),
+]
+
+
+def test_bad_bodies(shared_client: Client) -> None:
+    def check(row: tuple[bytes | None, tuple[int, int]]) -> None:
+        body, error = row
+        assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
+
+    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])
+
+
+MONSTROUS = [
+    nested(MAX_DEPTH + 1),
+    nested(1500),
+    nested(100_000),
+    nested_records(1200),
+    json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}),
+    "[" * 3000 + "]" * 3000,
+    '{"type":"int","p":' + "9" * 10_000 + "}",
+    '{"type":"int","p":NaN}',
+    '{"type":"fixed","name":"F","size":1e400}',
+    "/*" * 1_000_000,
+    '"' + '\\"' * 1_000_000 + "/",
+]
+READING = ("/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions")
+
+
+def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
+    def check(row: tuple[str, str]) -> None:
+        path, schema = row
+        assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+
+    check_rows(product(READING, MONSTROUS), check, name=lambda row: repr(row)[:120])
+
+
+BAD_DEFAULTS: list[str] = [
+    DEFAULT_WITH_MANY_READINGS,
+    '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
+    '{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"int"},"default":5}]}',
+]
+
+
+def test_defaults_that_are_not_valid(shared_client: Client) -> None:
+    """They are refused for new schemas; looking one up reads it as leniently as what is stored."""
+
+    def check(schema: str) -> None:
+        for path in ("/subjects/deep/versions", "/compatibility/subjects/deep/versions"):
+            assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
+        for query in ("", "?normalize=true"):
+            assert shared_client.send("POST", f"/subjects/deep{query}", {"schema": schema}).error == (404, 40401)
+
+    check_rows(BAD_DEFAULTS, check, name=lambda row: repr(row)[:80])
+
+
+def test_a_chain_of_references_that_is_too_deep(client: Client) -> None:
+    """Each schema is well within the bound; written out, they are not."""
+    for step in range(8):
+        below = f"n{step - 1}.R0" if step else "int"
+        schema = (
+            nested_records(50)
+            .replace('"int"', f'"{below}"')
+            .replace('"name":"R0"', f'"name":"R0","namespace":"n{step}"')
+        )
+        more: dict[str, Any] = (
+            {"references": [{"name": below, "subject": f"s{step - 1}", "version": 1}]} if step else {}
+        )
+        assert client.register(f"s{step}", schema, **more).status == 200
+    assert client.get("/subjects/s0/versions/1?format=resolved").status == 200
+    assert client.get("/subjects/s7/versions/1?format=resolved").error == (422, 42201)
+    assert client.get("/subjects/s7/versions/1").status == 200
+
+
+def test_deep_schemas_work(shared_client: Client) -> None:
+    shared_client.level("FULL_TRANSITIVE", "deep-ok")
+    for schema in (nested(MAX_DEPTH - 1), nested_records(60)):
+        subject = f"deep-{len(schema)}"
+        assert shared_client.register(subject, schema).status == 200
+        path = f"/compatibility/subjects/{subject}/versions"
+        assert shared_client.send("POST", path, {"schema": schema}).json == {"is_compatible": True}
+
+
+def test_a_lone_surrogate_is_answered(shared_client: Client) -> None:
+    schema = '{"type":"record","name":"S","doc":"\\ud800","fields":[]}'
+    answer = shared_client.register("surrogate", schema)
+    assert answer.status == 200
+    assert shared_client.register("surrogate", schema).json["version"] == 1
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Client]:
+    with running_service(max_body_bytes=2048) as url:
+        yield Client(url)
+
+
+def test_body_limit(small: Client) -> None:
+    fits = record("R", column("a"), doc="x" * 1500)
+    assert small.register("s", fits).status == 200
+    assert small.register("s", record("R", column("a"), doc="x" * 2048)).error == (413, 413)
+    assert small.send("POST", "/subjects/s/versions", b" " * 1_000_000).error[0] in (413, 0)
+
+
+def test_health(shared_client: Client) -> None:
+    assert shared_client.get("/health/live").json == {"status": "live"}
+    assert shared_client.get("/health/ready").json == {"status": "ready"}
+
+
+def test_profile_seven() -> None:
+    with running_service(profile=7) as url:
+        client = Client(url)
+        assert client.register("s", '"int"').body == b'{"id":1}'
+        assert client.get("/subjects/s/versions/1").body == b'{"subject":"s","version":1,"id":1,"schema":"\\"int\\""}'
+        assert client.get("/schemas/ids/1").body == b'{"schema":"\\"int\\""}'
+        assert client.register("s", '"string"').error == (409, 409)
+
+
+def test_profile_eight(client: Client) -> None:
+    guid = "ef524ea1-b91e-7317-3d93-8ade36c1db32"
+    common = f'"guid":"{guid}","schemaType":"AVRO","schema":"\\"int\\""'
+    assert client.register("s", '"int"').body.decode() == f'{{"id":1,"version":1,{common}}}'
+    looked_up = client.send("POST", "/subjects/s", {"schema": '{"type":"int"}'}).body.decode()
+    assert looked_up == f'{{"subject":"s","version":1,"id":1,{common}}}'
+    assert client.register("s", '"string"').error == (409, 40901)

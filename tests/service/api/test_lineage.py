@@ -1,0 +1,41 @@
+"""`/lineage`: what jobs tell is kept, added up, and found by job, topic, table and subject."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.service import Client, column, record
+from tests.support.table import check_rows
+
+EDGE = {"topic": "t", "db": "shop", "table": "orders", "table_version": 7, "schema_id": 1, "rows": 5}
+TOLD = {"job": "j", "command": "decode", "from": "avro", "to": "plain", "source": "kafka:t", "target": "delta:x"}
+
+
+def test_edges_are_added_up_and_name_their_subjects(client: Client) -> None:
+    assert client.register("t-value", record("orders", column("id"))).json["id"] == 1
+    for _ in range(2):
+        assert client.send("POST", "/lineage", {**TOLD, "tables": [EDGE]}).json == {"edges": 1}
+    other = {**EDGE, "table": "items", "schema_id": None, "table_version": None, "topic": None}
+    assert client.send("POST", "/lineage", {**TOLD, "job": "k", "tables": [other]}).status == 200
+    (one,) = client.get("/lineage?subject=t-value").json
+    assert (one["rows"], one["subjects"]) == (10, [{"subject": "t-value", "version": 1}])
+    assert one["first"] <= one["last"]
+    assert [e["table"] for e in client.get("/lineage").json] == ["orders", "items"]
+    for query, found in (("job=k", ["items"]), ("topic=t", ["orders"]), ("table=shop.items", ["items"]), ("job=x", [])):
+        assert [e["table"] for e in client.get(f"/lineage?{query}").json] == found
+
+
+BAD_BODIES: list[Any] = [
+    b"{", [], {}, TOLD, {**TOLD, "tables": [7]}, {**TOLD, "tables": [{**EDGE, "rows": "5"}]},
+    {**TOLD, "tables": [{**EDGE, "rows": -1}]},
+    {**TOLD, "tables": [{**EDGE, "rows": 10**400}]}, {**TOLD, "tables": [{**EDGE, "rows": True}]},
+    {**TOLD, "tables": [{**EDGE, "db": None}]}, {**TOLD, "job": "j" * 1001, "tables": []},
+    {**TOLD, "tables": [EDGE] * 10_001},
+]  # fmt: skip
+
+
+def test_bad_bodies_are_refused(shared_client: Client) -> None:
+    def check(body: Any) -> None:
+        assert shared_client.send("POST", "/lineage", body).status == 400
+
+    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])

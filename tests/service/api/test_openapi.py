@@ -1,0 +1,56 @@
+"""The OpenAPI description holds: schemathesis finds no 5xx and no status that it does not name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import status_code_conformance
+
+from service.testing import running_service
+from tests.support.service import Client, column, record, short_and_long
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Any]:
+    with running_service() as url:
+        client = Client(url)
+        client.level("NONE")
+        for subject in ("0", ":.c:0"):
+            client.register(subject, record("R", column("a")))
+            client.register(subject, record("R", column("b")))
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+@short_and_long(2, 8)
+def test_the_description_holds(api: Any, examples: int) -> None:
+    operations = [result.ok() for result in api.get_all_operations()]
+    assert len(operations) > 40
+    for operation in operations:
+
+        @settings(
+            max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        )
+        @given(case=operation.as_strategy())
+        def holds(case: Any) -> None:
+            case.call_and_validate(checks=[not_a_server_error, status_code_conformance])
+
+        holds()
+
+
+def test_every_path_is_described(shared_client: Client) -> None:
+    paths = shared_client.get("/openapi.json").json["paths"]
+    named = {name for methods in paths.values() for operation in methods.values() for name in parameters(operation)}
+    assert len(paths) > 25
+    assert {"subject", "version", "id", "normalize", "defaultToGlobal"} <= named
+    for path, methods in paths.items():
+        for operation in methods.values():
+            assert set(parameters(operation)) >= {part[1:-1] for part in path.split("/") if part.startswith("{")}
+
+
+def parameters(operation: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in operation["parameters"]]

@@ -1,0 +1,301 @@
+"""New schemas that go round the router: answered as the router would, each for itself, and never before the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from starlette.types import ASGIApp
+
+from schemas.model.errors import RegistryError
+from service.api.fast_path.answer_cache import Hot
+from service.api.fast_path.registration_batches import Answer, Lane, Wanted
+from service.app import create_app
+from service.registry.identity import identity
+from service.registry.model import Content
+from service.registry.ports import Writer
+from service.registry.read_set import Part
+from service.settings import Settings
+from service.store import SqlStore
+from tests.service.api.test_answer_cache import JSON, Headers, alike, ask
+from tests.support.service import column, record
+
+INT = '"int"'
+A, B, C = record("R", column("a")), record("R", column("b")), record("R", column("a"), column("c", default=1))
+RESERVED = {"properties": {"owner": "x"}}
+LONG_NAME = "x" * 70_000
+
+
+class Counted(Lane):
+    """Says what it answered."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.answered: list[str] = []
+
+    async def register(self, wanted: Wanted) -> Answer | None:
+        answer = await super().register(wanted)
+        if answer is not None:
+            self.answered.append(wanted.subject)
+        return answer
+
+
+def hot(folder: Path, name: str = "hot", **more: Any) -> tuple[Hot, Counted]:
+    app = create_app(Settings(store=f"sqlite:///{folder / name}.db", **more))
+    lane = Counted(app.state.services)
+    return Hot(app, app.state.services.registry.store, app.state.metrics, lane, log=False), lane
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[Hot, Counted, ASGIApp]]:
+    """The lane in front of an app, and another app."""
+    one, lane = hot(tmp_path)
+    app = create_app(Settings(store=f"sqlite:///{tmp_path / 'app'}.db"))
+    yield one, lane, app
+    one.store.close()
+    app.state.services.registry.store.close()
+
+
+async def send(
+    app: ASGIApp, method: str, path: str, sent: Any, *more: tuple[bytes, bytes]
+) -> tuple[int, Headers, bytes]:
+    body = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
+    return await ask(app, method, path, [JSON, (b"content-length", str(len(body)).encode()), *more], body)
+
+
+# What is asked, one after the other, and whether the lane answers it.
+ASKED: list[tuple[str, str, Any, bool]] = [
+    ("POST", "/subjects/s/versions", {"schema": A}, True),
+    ("POST", "/subjects/s/versions", {"schema": A}, False),
+    ("POST", "/subjects/s/versions", {"schema": B}, False),  # not compatible
+    ("POST", "/subjects/s/versions?normalize=TRUE", {"schema": C, "schemaType": "AVRO", "references": []}, True),
+    ("POST", "/subjects/s/versions?force=true", {"schema": B}, False),
+    ("POST", "/subjects/t/versions", {"schema": A, "version": None, "metadata": None, "more": 1}, True),  # a known id
+    ("POST", "/subjects/t/versions", {"schema": C, "version": 2}, False),
+    ("POST", "/subjects/t/versions", {"schema": C, "id": 7}, False),
+    ("POST", "/subjects/m/versions", {"schema": A, "metadata": RESERVED}, False),
+    ("POST", "/subjects/m/versions", {"schema": C}, False),  # takes over the metadata
+    ("POST", "/subjects/j/versions", {"schema": '{"type":"object"}', "schemaType": "JSON"}, True),
+    ("POST", "/subjects/p/versions", {"schema": 'syntax = "proto3"; message M {}', "schemaType": "PROTOBUF"}, True),
+    ("POST", "/subjects/u/versions", {"schema": INT, "schemaType": "XML"}, False),
+    ("POST", "/subjects/u/versions", {"schema": "nope"}, False),
+    ("POST", "/subjects/u/versions", {"schema": " "}, False),
+    ("POST", "/subjects/u/versions", b"[", False),
+    ("POST", "/subjects/u/versions", b"[]", False),
+    ("POST", "/subjects/u/versions", b"", False),
+    ("POST", "/subjects/u/versions", {"schema": record(LONG_NAME, column("a"))}, False),
+    ("POST", "/subjects/__EMPTY/versions", {"schema": A}, False),
+    ("POST", "/subjects/a%2Fb/versions", {"schema": A}, False),
+    ("POST", "/subjects/%3A.c%3As/versions", {"schema": A}, False),
+    ("POST", "/subjects/../versions", {"schema": A}, False),
+    ("PUT", "/config/x", {"alias": "y"}, False),
+    ("POST", "/subjects/x/versions", {"schema": INT}, False),
+    ("PUT", "/config/d", {"defaultMetadata": RESERVED}, False),
+    ("POST", "/subjects/d/versions", {"schema": INT}, False),
+    ("PUT", "/config", {"normalize": True}, False),
+    ("POST", "/subjects/n/versions", {"schema": record("N", column("a", {"type": "int", "b": 1, "a": 2}))}, True),
+    ("PUT", "/mode/r", {"mode": "READONLY"}, False),
+    ("POST", "/subjects/r/versions", {"schema": INT}, False),
+    ("DELETE", "/subjects/s/versions/3", b"", False),
+    ("DELETE", "/subjects/s/versions/2", b"", False),
+    ("POST", "/subjects/s/versions", {"schema": C}, True),  # takes the place of a deleted one
+    ("GET", "/subjects/s/versions?deleted=true", b"", False),
+]
+
+
+def test_both_ways_answer_alike(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+    one, lane, app = pair
+
+    async def compare() -> None:
+        for method, path, sent, taken in ASKED:
+            before = len(lane.answered)
+            assert alike(await send(one, method, path, sent)) == alike(await send(app, method, path, sent)), path
+            assert len(lane.answered) - before == taken, (path, sent)
+        named = (b"x-request-id", b" mine ")
+        for sent, header in (({"schema": C}, (b"accept", b"application/json")), ({"schema": A}, named)):
+            path = f"/subjects/{header[0].decode()}/versions"
+            assert alike(await send(one, "POST", path, sent, header)) == alike(
+                await send(app, "POST", path, sent, header)
+            )
+
+    asyncio.run(compare())
+    counted = (registrations(one), registrations(app))
+    assert counted[0] == counted[1]
+
+
+def registrations(app: ASGIApp) -> list[str]:
+    """How many registrations were counted, by status."""
+    _, _, body = asyncio.run(ask(app, "GET", "/metrics", [], b""))
+    wanted = 'schema_registry_requests_total{method="POST",path="/subjects/{subject}/versions"'
+    return [line for line in body.decode().splitlines() if line.startswith(wanted)]
+
+
+def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+    one, lane, _ = pair
+    commits: list[set[Part]] = []
+
+    class Listening:
+        def changing(self, parts: Any) -> None: ...
+        def changed(self, parts: Any) -> None:
+            commits.append(set(parts))
+
+        def forget(self) -> None: ...
+
+    one.store.listen(Listening())
+    number = 150
+
+    async def together() -> list[tuple[int, Headers, bytes]]:
+        return await asyncio.gather(
+            *(
+                send(
+                    one,
+                    "POST",
+                    f"/subjects/s-{n}/versions",
+                    {"schema": record("R", column(f"c{n}" if n % 10 else "-"))},
+                )
+                for n in range(number)
+            )
+        )
+
+    answers = asyncio.run(together())
+    good = [json.loads(body)["id"] for status, _, body in answers if status == 200]
+    bad = [json.loads(body)["error_code"] for status, _, body in answers if status != 200]
+    assert (sorted(good), set(bad)) == (list(range(1, len(good) + 1)), {42201})
+    assert (len(good), len(bad)) == (135, 15)
+    assert len(lane.answered) == len(good)
+    assert len(commits) < number / 10
+
+
+def test_the_same_schema_from_everybody_is_registered_once(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+    one, _, _ = pair
+
+    async def together() -> set[tuple[int, bytes]]:
+        answers = await asyncio.gather(*(send(one, "POST", "/subjects/s/versions", {"schema": A}) for _ in range(40)))
+        return {(status, body) for status, _, body in answers}
+
+    assert len(asyncio.run(together())) == 1
+    with one.store.read() as tx:
+        assert [row.version for row in tx.versions("s")] == [1]
+
+
+def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:
+    one, lane = hot(tmp_path, store_wait_seconds=0.2)
+    for subject, schema in (("known", A), ("other", INT)):
+        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": schema}))[0] == 200
+    asyncio.run(send(one, "PUT", "/config/alias", {"alias": "known"}))
+    lane.answered.clear()
+    holder = sqlite3.connect(tmp_path / "hot.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    async def both() -> list[Any]:
+        named = [(b"x-request-id", b"mine")]
+        through_the_lane = await send(one, "POST", "/subjects/s/versions", {"schema": A}, *named)
+        through_the_app = await send(one, "POST", "/subjects/s/versions?normalize=x", {"schema": A}, *named)
+        return [alike(through_the_lane), alike(through_the_app)]
+
+    first, second = asyncio.run(both())
+    assert lane.answered == []
+    assert first == second
+    assert (first[0], json.loads(first[2])["error_code"]) == (500, 50002)
+    for subject in ("known", "alias"):  # what is there needs no writing
+        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
+    holder.execute("ROLLBACK")
+    assert asyncio.run(send(one, "POST", "/subjects/s/versions", {"schema": A}))[0] == 200
+    holder.close()
+    one.store.close()
+
+
+def test_a_request_that_is_given_up_harms_no_other(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+    one, _, _ = pair
+
+    async def some() -> list[int]:
+        asked = [asyncio.ensure_future(send(one, "POST", f"/subjects/s{n}/versions", {"schema": A})) for n in range(8)]
+        await asyncio.sleep(0)
+        for task in asked[::2]:
+            task.cancel()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [answer[0] for answer in answers if not isinstance(answer, BaseException)]
+
+    assert asyncio.run(some()) == [200] * 4
+    assert asyncio.run(some()) == [200] * 4
+
+
+def test_nobody_waits_for_a_thread_that_hangs(
+    pair: tuple[Hot, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, lane, _ = pair
+    back, work = threading.Event(), lane._answers
+
+    def hanging(batch: list[Wanted]) -> list[Answer | None]:
+        back.wait(60)
+        return work(batch)
+
+    monkeypatch.setattr("service.api.fast_path.registration_batches._PATIENCE", 0.05)
+    monkeypatch.setattr(lane, "_answers", hanging)
+
+    async def some() -> list[list[str]]:
+        answered = []
+        for subject in ("a", "b", "c"):
+            if subject == "c":
+                monkeypatch.setattr("service.api.fast_path.registration_batches._PATIENCE", 60)
+                back.set()
+                while lane._stuck:
+                    await asyncio.sleep(0.01)
+            assert (await send(one, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
+            answered.append(list(lane.answered))
+        return answered
+
+    assert asyncio.run(some()) == [[], [], ["c"]]
+
+
+# ---- the store's part
+
+
+def put(subject: str, schema: str) -> Any:
+    def work(tx: Writer) -> int:
+        content = Content(identity(schema), schema)
+        number = tx.new_id(".")
+        tx.put_schema(".", number, content)
+        tx.put_version(".", subject, 1, number, content, ts=1)
+        return number
+
+    return work
+
+
+def failing(tx: Writer) -> int:
+    put("f", '"long"')(tx)
+    raise ValueError("mine")
+
+
+def test_works_are_apart(store: SqlStore) -> None:
+    first, failed, clash, last = store.write_each(
+        [put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')], 1
+    )
+    assert (first, last) == (1, 2)
+    assert isinstance(failed, ValueError)
+    assert isinstance(clash, Exception)  # version 1 is there; the database said so
+    with store.read() as tx:
+        assert tx.subjects() == [("s", True), ("t", True)]
+        assert tx.max_id(".") == 2
+
+
+def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:
+    def spoil(tx: Any) -> None:
+        """Leave something that only the commit finds wrong."""
+        tx._sql.execute(text("CREATE TABLE one (id INTEGER PRIMARY KEY)"))
+        tx._sql.execute(text("CREATE TABLE two (id INTEGER REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED)"))
+        tx._sql.execute(text("INSERT INTO two VALUES (1)"))
+
+    with pytest.raises(RegistryError) as caught:
+        store.write_each([put("s", INT), spoil, put("t", '"string"')], 1)
+    assert caught.value.code == "STORE_FAILED"
+    with store.read() as tx:
+        assert tx.subjects() == []
+    assert store.write_each([put("s", INT)], 1) == [1]

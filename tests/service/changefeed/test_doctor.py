@@ -1,0 +1,468 @@
+"""`doctor`: each rule fits one changefeed and leaves another alone; settings are read as TiCDC reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import Result
+
+from schemas.ddl.executor.catalog import new_catalog
+from schemas.model.errors import SetupError
+from schemas.model.table import TableId
+from service.changefeed.doctor import examine, exit_code
+from service.changefeed.doctor_input import Patient, SubjectFacts, topic_patterns
+from service.changefeed.doctor_rules import RULES
+from service.changefeed.reader import read
+from service.changefeed.settings import Changefeed
+from service.changefeed.table_filter import PatternError, TableFilter
+from service.changefeed.topics import expression_error, topic_name
+from service.ddl_check.check import with_snapshots
+from tests.support.service import Client, command, short_and_long
+from tests.support.table import check_rows
+
+Case = tuple[str, str]
+R = "&schema-registry=http://r:8081"
+LARGE = "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option='{}'\n"
+PER_TABLE = "[[sink.dispatchers]]\nmatcher=['*.*']\ntopic='{}'\npartition='{}'\n"
+CHECKED = "[integrity]\nintegrity-check-level='correctness'\n"
+GLUE = "[sink.kafka-config.glue-schema-registry-config]\nregistry-name='r'\nregion='eu'\n"
+
+
+def feed(query: str, config: str = "", time_zone: str = "") -> Changefeed:
+    return read(f"kafka://k:9092/t?protocol={query}", config, time_zone=time_zone)
+
+
+# rule → (settings that it fits, settings that it leaves alone)
+CASES: dict[str, tuple[Case, Case]] = {
+    "decimal-double": (("debezium", ""), ("debezium&debezium-decimal-handling-mode=string", "")),
+    "bigint-unsigned-long": (("avro", ""), ("avro&avro-bigint-unsigned-handling-mode=string", "")),
+    "bigint-unsigned-stops": (
+        ("debezium-avro", ""),
+        ("debezium-avro", "[sink.kafka-config.codec-config]\navro-bigint-unsigned-handling-mode='string'"),
+    ),
+    "bigint-unsigned-debezium": (("debezium", ""), ("open-protocol", "")),
+    "decimal-string": (("avro&avro-decimal-handling-mode=string", ""), ("avro", "")),
+    "null-as-default": (("debezium-avro", ""), ("avro", "")),
+    "virtual-stops": (("debezium", ""), ("avro", "")),
+    "zero-dates": (("debezium", ""), ("open-protocol", "")),
+    "no-types": (("open-protocol", ""), ("simple", "")),
+    "no-schema": (("debezium&debezium-disable-schema=true", ""), ("debezium", "")),
+    "craft-float": (("craft", ""), ("default", "")),
+    "canal-compatible": (("canal-json&content-compatible=true", ""), ("canal-json", "")),
+    "force-replicate-refused": (("avro", "force-replicate=true"), ("open-protocol", "force-replicate=true")),
+    "force-replicate-deletes": (
+        ("open-protocol", "force-replicate=true\n[sink]\ndelete-only-output-handle-key-columns=true"),
+        ("open-protocol", "[sink]\ndelete-only-output-handle-key-columns=true"),
+    ),
+    "force-replicate": (("open-protocol", "force-replicate=true"), ("avro", "force-replicate=true")),
+    "no-primary-key": (("avro", ""), ("avro&avro-include-before-value=true", "")),
+    "tombstones": (("avro", ""), ("avro&avro-include-before-value=true", "")),
+    "no-extension": (("avro", ""), ("avro&enable-tidb-extension=true", "")),
+    "no-watermark": (("debezium", ""), ("debezium&enable-tidb-extension=true", "")),
+    "extension-ignored": (("open-protocol&enable-tidb-extension=true", ""), ("avro&enable-tidb-extension=true", "")),
+    "no-ddl": (("avro", ""), ("open-protocol", "")),
+    "avro-watermark": (("avro&avro-enable-watermark=true", ""), ("avro", "")),
+    "before-missing": (("open-protocol", "[sink.open]\noutput-old-value=false"), ("open-protocol", "")),
+    "only-updated": (("open-protocol&only-output-updated-columns=true", ""), ("open-protocol", "")),
+    "delete-keys-only": (
+        ("open-protocol", "[sink]\ndelete-only-output-handle-key-columns=true"),
+        ("open-protocol", "[sink]\ndelete-only-output-handle-key-columns=false"),
+    ),
+    "raw-changes": (("open-protocol", "[sink.kafka-config]\noutput-raw-change-event=true"), ("open-protocol", "")),
+    "column-selectors": (
+        ("open-protocol", "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*','!secret']"),
+        ("open-protocol", ""),
+    ),
+    "event-filters": (
+        ("open-protocol", "[[filter.event-filters]]\nmatcher=['a.*']\nignore-event=['drop table']"),
+        ("open-protocol", "[[filter.event-filters]]\nmatcher=['a.*']\nignore-event=['delete']"),
+    ),
+    "bdr": (("open-protocol", "bdr-mode=true"), ("open-protocol", "bdr-mode=false")),
+    "routing": (
+        ("open-protocol", "[[sink.dispatchers]]\nmatcher=['a.*']\ntarget-schema='b'"),
+        ("open-protocol", "[[sink.dispatchers]]\nmatcher=['a.*']\ntopic='b'"),
+    ),
+    "case-sensitive": (("open-protocol", "case-sensitive=true"), ("open-protocol", "")),
+    "one-topic-many-tables": (("avro", ""), ("avro", PER_TABLE.format("{schema}-{table}", "table"))),
+    "topic-ambiguous": (
+        ("avro", PER_TABLE.format("{schema}_{table}", "")),
+        ("avro", PER_TABLE.format("{schema}-{table}", "")),
+    ),
+    "partition-ts": (
+        ("open-protocol", PER_TABLE.format("t", "ts")),
+        ("open-protocol", PER_TABLE.format("t", "index-value")),
+    ),
+    "partition-columns": (
+        ("open-protocol", PER_TABLE.format("t", "columns") + "columns=['a']"),
+        ("open-protocol", PER_TABLE.format("t", "table")),
+    ),
+    "partition-index": (
+        ("open-protocol", PER_TABLE.format("t", "index-value") + "index='u'"),
+        ("open-protocol", PER_TABLE.format("t", "index-value")),
+    ),
+    "partition-rowid": (
+        ("open-protocol", PER_TABLE.format("t", "rowid")),
+        ("open-protocol", PER_TABLE.format("t", "table")),
+    ),
+    "topics-by-hand": (
+        ("avro&auto-create-topic=false", PER_TABLE.format("{schema}-{table}", "")),
+        ("avro", PER_TABLE.format("{schema}-{table}", "")),
+    ),
+    "handle-key-only": (("open-protocol", LARGE.format("handle-key-only")), ("open-protocol", LARGE.format("none"))),
+    "claim-check": (("open-protocol", LARGE.format("claim-check")), ("open-protocol", "")),
+    "claim-check-nowhere": (
+        ("open-protocol", LARGE.format("claim-check")),
+        ("open-protocol", LARGE.format("claim-check") + "claim-check-storage-uri='file:///c'"),
+    ),
+    "large-refused": (("avro", LARGE.format("claim-check")), ("simple", LARGE.format("claim-check"))),
+    "large-canal": (
+        ("canal-json", LARGE.format("handle-key-only")),
+        ("canal-json&enable-tidb-extension=true", LARGE.format("handle-key-only")),
+    ),
+    "large-compression": (
+        ("open-protocol", "[sink.kafka-config.large-message-handle]\nlarge-message-handle-compression='lz4'"),
+        ("open-protocol", "[sink.kafka-config]\ncompression='lz4'"),
+    ),
+    "small-messages": (("open-protocol&max-message-bytes=1000", ""), ("open-protocol&max-message-bytes=9000000", "")),
+    "acks": (("open-protocol&required-acks=1", ""), ("open-protocol&required-acks=-1", "")),
+    "registry-missing": (("avro", ""), ("avro" + R, "")),
+    "registry-twice": (("avro" + R, GLUE), ("avro", GLUE)),
+    "registry-refused": (("debezium" + R, ""), ("debezium-avro" + R, "")),
+    "registry-unused": (("open-protocol" + R, ""), ("avro" + R, "")),
+    "registry-credentials": (("avro&schema-registry=https://u:p@r", ""), ("avro" + R, "")),
+    "registry-plain": (("avro&schema-registry=http://u:p@r", ""), ("avro&schema-registry=https://u:p@r", "")),
+    "registry-cloud": (
+        ("avro&schema-registry=https://psrc-1.eu.aws.confluent.cloud", ""),
+        ("avro&schema-registry=https://k:s@psrc-1.eu.aws.confluent.cloud", ""),
+    ),
+    "registry-glue": (("avro", GLUE), ("avro" + R, "")),
+    "not-null-backward": (("avro", ""), ("debezium-avro", "")),
+    "checksum-refused": (
+        ("avro", CHECKED),
+        (
+            "avro&enable-tidb-extension=true&avro-decimal-handling-mode=string"
+            "&avro-bigint-unsigned-handling-mode=string",
+            CHECKED,
+        ),
+    ),
+    "checksum-selectors": (
+        ("avro", CHECKED + "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*']"),
+        ("avro", CHECKED),
+    ),
+    "checksum-elsewhere": (("open-protocol", CHECKED), ("simple", CHECKED)),
+    "checksum-upstream": (("avro", CHECKED), ("avro", "")),
+    "checksum-first": (("avro", CHECKED), ("simple", CHECKED)),
+    "not-read-here": (("maxwell", ""), ("simple", "")),
+    "simple-bootstrap": (("simple", "[sink]\nsend-bootstrap-in-msg-count=-1"), ("simple", "")),
+    "avro-settings-ignored": (("debezium&avro-decimal-handling-mode=string", ""), ("avro", "")),
+    "debezium-settings-refused": (
+        ("open-protocol&debezium-decimal-handling-mode=string", ""),
+        ("debezium&debezium-decimal-handling-mode=string", ""),
+    ),
+    "insecure": (("open-protocol&insecure-skip-verify=true", ""), ("open-protocol", "")),
+    "password-in-uri": (
+        ("open-protocol&sasl-password=x", ""),
+        ("open-protocol", "[sink.kafka-config]\nsasl-password='x'"),
+    ),
+}  # fmt: skip
+
+
+def ids(one: Patient) -> set[str]:
+    return {f.id for f in examine(one)}
+
+
+def test_each_rule_fits_one_changefeed_and_not_another() -> None:
+    def check(rule: str) -> None:
+        fits, leaves = (Patient(feed(*case)) for case in CASES[rule])
+        assert rule in ids(fits)
+        assert rule not in ids(leaves)
+
+    check_rows(CASES, check)
+
+
+def test_rules_about_tables_subjects_and_zones() -> None:
+    avro = feed("avro", PER_TABLE.format("{schema}_{table}", ""))
+    two = (TableId("a_b", "c"), TableId("a", "b_c"))
+    assert "topic-collision" in ids(Patient(avro, tables=two))
+    assert "topic-collision" not in ids(Patient(avro, tables=two[:1]))
+    facts = {level: (SubjectFacts("s-value", level),) for level in ("NONE", "FULL", "BACKWARD", "FORWARD")}
+    assert {"level-none"} == {"level-none", "drop-forward", "not-null-backward"} & ids(Patient(avro, facts["NONE"]))
+    assert "drop-forward" in ids(Patient(avro, facts["FORWARD"]))
+    assert "drop-forward" not in ids(Patient(avro, facts["BACKWARD"]))
+    assert {"drop-forward", "not-null-backward"} <= ids(Patient(avro, facts["FULL"]))
+    assert "subject-readonly" in ids(Patient(avro, (SubjectFacts("s-value", "NONE", "READONLY"),)))
+    assert "subject-readonly" not in ids(Patient(avro, facts["NONE"]))
+    assert "timestamp-zone" in ids(Patient(avro))
+    assert "timestamp-zone" not in ids(Patient(feed("avro", "", "Asia/Shanghai")))
+
+
+def test_every_rule_is_tried() -> None:
+    elsewhere = {"topic-collision", "level-none", "drop-forward", "subject-readonly", "timestamp-zone"}
+    assert {r.id for r in RULES} == CASES.keys() | elsewhere
+    assert len({r.id for r in RULES}) == len(RULES)
+    assert all(rule.text and rule.fix and rule.source for rule in RULES)
+
+
+def test_a_changefeed_can_be_healthy() -> None:
+    good = feed(
+        f"avro&enable-tidb-extension=true&avro-bigint-unsigned-handling-mode=string{R}",
+        PER_TABLE.format("{schema}-{table}", "index-value"),
+        "UTC",
+    )
+    found = examine(Patient(good, (SubjectFacts("a-b-value", "NONE"),)))
+    assert {f.severity for f in found} == {"info"}
+    assert exit_code(found) == 0
+    assert exit_code(found, "info") == 1
+
+
+# ---- reading
+def problems(uri: str, config: str = "") -> list[tuple[str, str]]:
+    return [(p.severity, p.text) for p in read(uri, config).problems]
+
+
+CODEC = "[sink.kafka-config.codec-config]\n"
+
+
+MERGED: list[tuple[str, str, str, object]] = [
+    ("&max-message-bytes=5", "[sink.kafka-config]\nmax-message-bytes=7", "max-message-bytes", 5),
+    ("&enable-tidb-extension=true", CODEC + "enable-tidb-extension=false", "enable-tidb-extension", True),
+    # TiCDC's merge drops false of the URI …
+    ("&enable-tidb-extension=false", CODEC + "enable-tidb-extension=true", "enable-tidb-extension", True),
+    ("&enable-tidb-extension=false", "", "enable-tidb-extension", False),
+    # … but not for Debezium's own settings.
+    (
+        "&debezium-include-start-ts=false", "[sink.debezium]\ninclude-start-ts=true",
+        "debezium-include-start-ts", False,
+    ),
+    ("", CODEC + "avro-decimal-handling-mode='string'", "avro-decimal-handling-mode", "string"),
+    ("", "", "avro-decimal-handling-mode", "precise"),
+]  # fmt: skip
+
+
+def test_the_uri_wins_over_the_file() -> None:
+    def check(row: tuple[str, str, str, object]) -> None:
+        uri, config, name, value = row
+        assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
+
+    check_rows(MERGED, check)
+
+
+def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
+    found = read("kafka://k/t?protocol=avro", "[sink]\nprotocol='debezium'")
+    assert found.protocol == "avro"
+    assert any("the URI's value holds" in p.text for p in found.problems)
+
+
+ODD: list[tuple[str, str, str, str]] = [
+    ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
+    ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
+    ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
+    ("kafka://k/t?protocol=avro&max-message-bytes=many", "", "error", "a number is needed"),
+    ("kafka://k/t?protocol=thrift", "", "error", "is not known"),
+    ("kafka://k/t", "", "error", "no protocol is given"),
+    ("kafka://k/?protocol=avro", "", "error", "has no topic"),
+    ("kafka://k/a,b?protocol=open-protocol", "", "error", "letters, digits"),
+    ("mysql://k/t", "", "warning", "only Kafka's messages"),
+    ("kafka://k/t?protocol=avro&protocol=open", "", "warning", "twice"),
+    ("kafka://k/t?protocol=avro&avro-decimal-handling-mode=exact", "", "error", "precise or string"),
+    ("kafka://k/t?protocol=avro", "force_replicat = true", "error", "does not know and refuses"),
+    ("kafka://k/t?protocol=avro", "enable-tidb-extension = true", "error", "it belongs to sink.kafka-config"),
+    ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "a flag is needed"),
+    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatchers=['*.*']", "error", "has matchers"),
+    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatcher=['*']", "error", "a dot is missing"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("{schema}!{table}", ""), "error", "letters, digits"),
+    ("kafka://k/t?protocol=avro", PER_TABLE.format("t", "random"), "warning", "TiCDC uses `table`"),
+]
+
+
+def test_what_is_odd_is_said() -> None:
+    def check(row: tuple[str, str, str, str]) -> None:
+        uri, config, severity, words = row
+        assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
+
+    check_rows(ODD, check)
+
+
+UNREADABLE: list[tuple[str, str]] = [
+    ("kafka", ""),
+    ("kafka://[k", ""),
+    ("k" * 70_000, ""),
+    ("", "a = "),
+    ("", "{"),
+    ("", "[" * 5000),
+    ("", '{"a":' * 5000),
+]
+
+
+def test_what_can_not_be_read_at_all() -> None:
+    def check(row: tuple[str, str]) -> None:
+        uri, config = row
+        with pytest.raises(SetupError):
+            read(uri, config)
+
+    check_rows(UNREADABLE, check, name=lambda row: repr(row)[:80])
+
+
+def test_the_answer_of_cdc_cli_is_read() -> None:
+    answer = {
+        "id": "cf", "namespace": "default", "sink_uri": "kafka://k/t?protocol=avro",
+        "config": {"force_replicate": True, "sink": {"kafka_config": {"codec_config": {"enable_tidb_extension": True}},
+                                                     "csv": None, "dispatchers": [{"matcher": ["a.*"], "topic": "x"}]}},
+    }  # fmt: skip
+    found = read("", json.dumps(answer))
+    assert (found.protocol, found.extension, found.get("force-replicate")) == ("avro", True, True)
+    assert found.topic_of(TableId("a", "b")) == "x"
+    assert found.problems == ()
+
+
+def test_credentials_are_never_shown() -> None:
+    found = read(
+        "kafka://k/t?protocol=avro&schema-registry=http://u:geheim@a&sasl-password=geheim",
+        "[sink]\nschema-registry='http://u:geheim@b'\n[sink.kafka-config]\nsasl-password='other'",
+    )
+    assert "geheim" not in str([f.form() for f in examine(Patient(found))])
+
+
+# ---- tables and topics
+FILTERS: list[tuple[list[str], str, bool]] = [
+    (["*.*"], "a.b", True), (["a.*", "!a.b"], "a.b", False), (["!a.b", "a.*"], "a.b", True),
+    (["a?.t[0-9]"], "ab.t1", True), (["a?.t[!0-9]"], "ab.t1", False), (["A.B"], "a.b", True),
+    (["/^a.*/.b"], "abc.b", True), (["`a.b`.`c``d`"], "a.b.c`d", True), (["a.b"], "a.bc", False),
+    (["# comment", "", "a.b"], "a.b", True), ([], "a.b", False),
+]  # fmt: skip
+
+
+def test_table_filters() -> None:
+    def check(row: tuple[list[str], str, bool]) -> None:
+        patterns, table, fits = row
+        db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
+        assert TableFilter(patterns).matches(db, name) is fits
+
+    check_rows(FILTERS, check)
+
+
+def test_patterns_take_no_exponential_time() -> None:
+    many = "*a" * 60
+    assert not TableFilter([f"{many}b.*"]).matches("a" * 250, "t")
+    assert TableFilter([f"{many}*.*"]).matches("a" * 250, "t")
+    assert TableFilter(["*a*bc.*c"]).matches("xaxbxbc", "cc")
+    assert not TableFilter(["a*.b"]).matches("ba", "b")
+
+
+def test_column_selectors_leave_columns_out() -> None:
+    table = with_snapshots(new_catalog(), ("CREATE TABLE t (`id` int, `a` int, `secret` int)",), "a").table(
+        TableId("a", "t")
+    )
+    some = feed("open-protocol", "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*','!sec*']")
+    assert table is not None
+    assert [c.name for c in some.sent(table).columns] == ["id", "a"]
+
+
+BAD_PATTERNS: list[str] = ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"]
+
+
+def test_bad_patterns() -> None:
+    def check(pattern: str) -> None:
+        with pytest.raises(PatternError):
+            TableFilter([pattern])
+
+    check_rows(BAD_PATTERNS, check, name=lambda row: repr(row)[:80])
+
+
+TOPICS: list[tuple[str, tuple[str, str], str]] = [
+    ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"),
+    ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
+    ("{schema}", (".", ""), "_"),
+    ("{schema}", ("..", ""), "__"),
+    ("{table}", ("", "x" * 300), "x" * 249),
+]
+
+
+def test_topic_names() -> None:
+    def check(row: tuple[str, tuple[str, str], str]) -> None:
+        rule, table, topic = row
+        assert topic_name(rule, *table) == topic
+
+    check_rows(TOPICS, check)
+
+
+def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:
+    fits = topic_patterns(feed("avro", PER_TABLE.format("x.{schema}-{table}", ""))).fullmatch
+    assert fits("x_shop-orders-value")
+    assert fits("t-key")
+    assert not fits("y_shop-orders-value")
+    assert expression_error("plain.topic", avro=True) == ""
+
+
+@short_and_long(15, 60)
+def test_hostile_settings_are_answers_or_usage_errors(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.text(max_size=200), st.text(max_size=200))
+    def holds(query: str, config: str) -> None:
+        with suppress(SetupError):
+            found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
+            assert "no-ddl" in {f.id for f in found}
+
+    holds()
+
+
+# ---- the command
+def run(*arguments: str, cwd: Path) -> Result:
+    return command("doctor", *arguments, cwd=cwd)
+
+
+def test_the_command_in_every_format(tmp_path: Path) -> None:
+    (tmp_path / "cf.toml").write_text("force-replicate = true")
+    uri = "kafka://k/t?protocol=avro"
+    done = run("--sink-uri", uri, "--config", "cf.toml", cwd=tmp_path)
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert "ERROR force-replicate-refused" in done.stdout
+    done = run("--sink-uri", uri, "--format", "json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert not found["healthy"]
+    assert all(f.keys() == {"id", "severity", "text", "fix", "source"} for f in found["findings"])
+    done = run("--sink-uri", uri, "--config", "cf.toml", "--format", "github", cwd=tmp_path)
+    assert re.search(r"^::error file=cf.toml,line=1,title=doctor%3A force-replicate-refused::", done.stdout, re.M)
+
+
+NO_START: list[tuple[str, ...]] = [
+    (),
+    ("--config", "none.toml"),
+    ("--sink-uri", "nonsense"),
+    ("--sink-uri", "kafka://k/t?protocol=avro", "--service", "http://127.0.0.1:1"),
+]
+
+
+def test_the_command_can_not_start(tmp_path: Path) -> None:
+    def check(arguments: tuple[str, ...]) -> None:
+        done = run(*arguments, cwd=tmp_path)
+        assert done.exit_code == 2
+        assert "can't start" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    check_rows(NO_START, check)
+
+
+@pytest.fixture
+def registered(client: Client) -> Client:
+    client.register("tidb_shop_orders-value", '"int"')
+    client.level("FULL", "tidb_shop_orders-value")
+    client.send("PUT", "/mode/tidb_shop_orders-value", {"mode": "READONLY"})
+    return client
+
+
+def test_levels_and_modes_come_from_the_registry(registered: Client, tmp_path: Path) -> None:
+    (tmp_path / "cf.toml").write_text(PER_TABLE.format("tidb_{schema}_{table}", ""))
+    uri = "kafka://k/t?protocol=avro"
+    done = run("--sink-uri", uri, "--config", "cf.toml", "--service", registered.url, "--format", "json", cwd=tmp_path)
+    found = {f["id"]: f["text"] for f in json.loads(done.stdout)["findings"]}
+    assert "tidb_shop_orders-value (READONLY)" in found["subject-readonly"]
+    assert "tidb_shop_orders-value" in found["drop-forward"]

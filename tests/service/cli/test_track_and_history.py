@@ -1,0 +1,92 @@
+"""`track`, `history snapshot` and `history rebuild` as processes: what they say, and their exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from schemas.model.errors import BridgeError
+from service.cli.track import with_end
+from service.store import open_store
+from service.store.history_reader import HistoryStore
+from service.tracker.config import Tracked, tracked
+from tests.support.history_events import T0, ddl, resolved, write
+from tests.support.service import ended
+from tests.support.table import check_rows
+
+STEP = 1 << 18
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return ended(*arguments, cwd=cwd, BRIDGE_STORE=f"sqlite:///{cwd / 'registry.db'}")
+
+
+def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
+    alter = ddl(T0 + STEP, "d", "t", "ALTER TABLE `d`.`t` ADD COLUMN `b` INT", 5)
+    file = write(tmp_path / "m.jsonl", [alter, resolved(T0 + 2 * STEP)])
+    done = run("track", "--in", str(file), "--until-resolved", cwd=tmp_path)
+    assert done.returncode == 1  # the table's CREATE was not seen
+    assert "new DDL 1, copies 0, sealed 1, pending 0; not understood 1" in done.stderr
+    snapshot = ("history", "snapshot", "CREATE TABLE `t` (`a` int)", "--db", "d", "--at", str(T0))
+    done = run(*snapshot, cwd=tmp_path)
+    assert (done.returncode, "d.t since commit_ts" in done.stderr) == (0, True)
+    done = run("history", "rebuild", cwd=tmp_path)
+    assert (done.returncode, "0 not understood" in done.stderr) == (0, True)
+    store = open_store(f"sqlite:///{tmp_path / 'registry.db'}")
+    row = HistoryStore(store).version_at("default", "d", "t")
+    store.close()
+    assert row is not None
+    assert row.table is not None
+    assert [c.name for c in row.table.columns] == ["a", "b"]
+
+
+def test_lines_of_ddl_are_never_resolved(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text(
+        '{"commit_ts":5,"db":"d","query":"CREATE TABLE t (a INT)"}\n'
+        '{"commit_ts":7,"db":"d","query":"alter table t add b varchar(9) default \'it\\\\\'s\'","typed":true}\n'
+    )
+    done = run("track", "--in", str(tmp_path / "d.jsonl"), cwd=tmp_path)
+    assert (done.returncode, "sealed 2" in done.stderr) == (0, True), done.stderr
+    done = run("track", "--in", str(tmp_path / "d.jsonl"), "--until-resolved", cwd=tmp_path)
+    assert (done.returncode, "no watermark" in done.stderr) == (2, True), done.stderr
+
+
+WRONG_USAGE: list[tuple[str, ...]] = [
+    ("--in", "missing.jsonl"),
+    ("--in", "kafka:"),
+    ("--in", "a", "--in", "b"),
+    ("--in", "a", "--format", "x"),
+]
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    def check(arguments: tuple[str, ...]) -> None:
+        done = run("track", *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith("ticdc-bridge: can't start: ")
+
+    check_rows(WRONG_USAGE, check)
+
+
+def test_a_flag_without_value() -> None:
+    assert with_end(["track", "--until-resolved"]) == ["track", "--until-resolved", "end"]
+    assert with_end(["--until-resolved", "--in", "x"]) == ["--until-resolved", "end", "--in", "x"]
+    assert with_end(["--until-resolved", "55"]) == ["--until-resolved", "55"]
+
+
+def test_what_serve_is_given(tmp_path: Path) -> None:
+    assert tracked("") == []
+    assert tracked("kafka:a,b", "h:1") == [Tracked("default", ("a", "b"), bootstrap_servers="h:1")]
+    assert tracked("kafka:a", "", "c.properties") == [Tracked("default", ("a",), kafka_config=Path("c.properties"))]
+    assert tracked("shop=kafka:a") == [Tracked("shop", ("a",))]
+    config = tmp_path / "t.toml"
+    config.write_text(
+        '[[changefeed]]\nname="a"\nin=["kafka:x","kafka:y"]\nformat="craft"\n[[changefeed]]\nname="b"\nin="m"\n'
+    )
+    assert tracked(str(config)) == [Tracked("a", ("x", "y"), format="craft"), Tracked("b", (), tmp_path / "m")]
+    for text in ('[[changefeed]]\nname="a"\n', "x = 1", "[", '[[changefeed]]\nname="a"\nin="kafka:t"\ncolour="red"\n'):
+        config.write_text(text)
+        with pytest.raises(BridgeError):
+            tracked(str(config))

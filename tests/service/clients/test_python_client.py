@@ -1,0 +1,221 @@
+"""Python's client and its serdes over HTTP against the real server; its methods one by one: test_client_methods.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    ServerConfig,
+)
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+
+from tests.support.service import ORDER, WIDER, Client, column, record
+
+
+@pytest.fixture
+def confluent(client: Client) -> Iterator[Any]:
+    with SchemaRegistryClient({"url": client.url}) as opened:
+        yield opened
+
+
+def test_register_read_and_delete(confluent: Any) -> None:
+    first = confluent.register_schema("orders-value", Schema(ORDER, "AVRO"))
+    assert confluent.register_schema("orders-value", Schema(ORDER, "AVRO")) == first == 1
+    assert confluent.get_schema(first).schema_str == ORDER_CANONICAL
+    assert confluent.get_latest_version("orders-value").version == 1
+    assert confluent.lookup_schema("orders-value", Schema(ORDER, "AVRO")).schema_id == first
+    assert confluent.get_subjects() == ["orders-value"]
+    assert confluent.test_compatibility("orders-value", Schema(WIDER, "AVRO"))
+    assert confluent.register_schema("orders-value", Schema(WIDER, "AVRO"), normalize_schemas=True) == 2
+    assert confluent.get_versions("orders-value") == [1, 2]
+    assert confluent.delete_version("orders-value", 1) == 1
+    assert confluent.delete_subject("orders-value") == [2]
+    assert confluent.delete_subject("orders-value", permanent=True) == [1, 2]
+
+
+ORDER_CANONICAL = (
+    '{"type":"record","name":"order","namespace":"shop","fields":[{"name":"id","type":"long"},'
+    '{"name":"note","type":["null","string"],"default":null}]}'
+)
+
+
+def test_levels_and_errors(confluent: Any) -> None:
+    assert confluent.get_compatibility() == "BACKWARD"
+    confluent.set_compatibility("s", "FULL")
+    assert confluent.get_compatibility("s") == "FULL"
+    confluent.register_schema("s", Schema('"int"', "AVRO"))
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.register_schema("s", Schema('"string"', "AVRO"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (409, 40901)
+    with pytest.raises(SchemaRegistryError) as missing:
+        confluent.get_latest_version("none")
+    assert (missing.value.http_status_code, missing.value.error_code) == (404, 40401)
+
+
+def test_serializer_and_deserializer(confluent: Any) -> None:
+    context = SerializationContext("orders", MessageField.VALUE)
+    written = {"id": 2**62, "note": "中文"}
+    message = AvroSerializer(confluent, ORDER)(written, context)
+    assert message is not None
+    assert message[:5] == b"\x00\x00\x00\x00\x01"
+    assert AvroDeserializer(confluent)(message, context) == written
+    read_wider = AvroDeserializer(confluent, WIDER)(message, context)
+    assert read_wider == {**written, "paid": False}
+
+
+GPS = json.dumps({"$id": "gps.json", "type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]})
+STOP = json.dumps(
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "title": "stop",
+        "properties": {"name": {"type": "string"}, "at": {"$ref": "gps.json"}},
+        "additionalProperties": False,
+    }
+)
+
+
+def test_json_serializer_and_deserializer(confluent: Any) -> None:
+    context = SerializationContext("stops", MessageField.VALUE)
+    confluent.register_schema("gps", Schema(GPS, "JSON"))
+    schema = Schema(STOP, "JSON", [SchemaReference("gps.json", "gps", 1)])
+    written = {"name": "中文", "at": {"lat": 48.137}}
+    message = JSONSerializer(schema, confluent)(written, context)
+    assert message is not None
+    assert message[:5] == b"\x00\x00\x00\x00\x02"
+    assert JSONDeserializer(schema, schema_registry_client=confluent)(message, context) == written
+    assert JSONDeserializer(None, schema_registry_client=confluent)(message, context) == written
+    with pytest.raises(SerializationError, match="'lat' is a required property"):
+        JSONSerializer(schema, confluent)({"at": {}}, context)
+
+
+def test_json_schema_with_the_client(confluent: Any) -> None:
+    confluent.register_schema("gps", Schema(GPS, "JSON"))
+    schema = Schema(STOP, "JSON", [SchemaReference("gps.json", "gps", 1)])
+    schema_id = confluent.register_schema("stops-value", schema)
+    found = confluent.get_schema(schema_id)
+    assert (found.schema_type, json.loads(found.schema_str)) == ("JSON", json.loads(STOP))
+    assert confluent.lookup_schema("stops-value", schema).schema_id == schema_id
+    closed = json.loads(STOP)
+    del closed["properties"]["name"]
+    assert not confluent.test_compatibility(
+        "stops-value", Schema(json.dumps(closed), "JSON", [SchemaReference("gps.json", "gps", 1)])
+    )
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.register_schema("stops-value", Schema('{"type":"nope"}', "JSON"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42201)
+
+
+def test_references(confluent: Any) -> None:
+    confluent.register_schema("address", Schema(record("Address", column("street", "string"), namespace="x"), "AVRO"))
+    customer = record("Customer", column("home", "x.Address"), column("work", "x.Address"), namespace="x")
+    schema = Schema(customer, "AVRO", [SchemaReference("x.Address", "address", 1)])
+    schema_id = confluent.register_schema("customer", schema)
+    found = confluent.get_schema(schema_id)
+    assert [(one.name, one.subject, one.version) for one in found.references] == [("x.Address", "address", 1)]
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.delete_version("address", 1)
+    assert refused.value.error_code == 42206
+
+
+def compiled() -> Any:
+    """What protoc makes of a schema with an import, a map, a oneof and messages inside messages; the class Trip."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    stop = descriptor_pb2.FileDescriptorProto(name="fleet/stop.proto", package="fleet", syntax="proto3")
+    stop.message_type.add(name="Stop").field.add(name="lat", number=1, type="TYPE_DOUBLE", label="LABEL_OPTIONAL")
+    trip = descriptor_pb2.FileDescriptorProto(name="fleet/trip.proto", package="fleet", syntax="proto3")
+    trip.dependency.extend(["fleet/stop.proto", "google/protobuf/timestamp.proto"])
+    trip.message_type.add(name="First")
+    message = trip.message_type.add(name="Trip")
+    kinds = {"Stop": ".fleet.Stop", "Timestamp": ".google.protobuf.Timestamp", "Entry": ".fleet.Trip.NamesEntry"}
+    for number, (name, kind) in enumerate(
+        [("stops", "Stop"), ("at", "Timestamp"), ("names", "Entry"), ("litres", ""), ("kwh", "")], start=1
+    ):
+        field = message.field.add(name=name, number=number, label="LABEL_OPTIONAL", type="TYPE_INT64")
+        if kind:
+            field.type, field.type_name = field.TYPE_MESSAGE, kinds[kind]
+        if name in ("stops", "names"):
+            field.label = field.LABEL_REPEATED
+        if not kind:
+            field.oneof_index = 0
+    message.oneof_decl.add(name="fuel")
+    entry = message.nested_type.add(name="NamesEntry")
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), start=1):
+        entry.field.add(name=name, number=number, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    for file in (stop, trip):
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fleet.Trip"))
+
+
+def test_protobuf_serializer_and_deserializer(confluent: Any, client: Client) -> None:
+    """The client registers what is imported, in base64, as a subject of its own; well-known types need none."""
+    trip, context = compiled(), SerializationContext("trips", MessageField.VALUE)
+    written = trip(names={"a": "中"}, kwh=2**62, stops=[{"lat": 1.5}], at={"seconds": 7})
+    message = ProtobufSerializer(trip, confluent, {"use.deprecated.format": False})(written, context)
+    assert message is not None
+    assert message[0] == 0
+    assert ProtobufDeserializer(trip, {"use.deprecated.format": False})(message, context) == written
+    assert confluent.get_subjects() == ["fleet/stop.proto", "trips-value"]
+    stored = confluent.get_latest_version("trips-value")
+    assert [one.name for one in stored.schema.references] == ["fleet/stop.proto"]
+    assert "repeated .fleet.Stop stops = 1;" in stored.schema.schema_str
+    # With the registry at hand a reader asks for the writer's schema, as a descriptor.
+    with SchemaRegistryClient({"url": client.url}) as other:
+        assert ProtobufDeserializer(trip, {"use.deprecated.format": False}, other)(message, context) == written
+    # The same schema as a text has the same types, so it may follow.
+    text = (
+        'syntax = "proto3"; package fleet; import "fleet/stop.proto"; import "google/protobuf/timestamp.proto";'
+        "message First {} message Trip { repeated Stop stops = 1; google.protobuf.Timestamp at = 2;"
+        "map<string, string> names = 3; oneof fuel { int64 litres = 4; int64 kwh = 5; } bool paid = 6; }"
+    )
+    assert confluent.test_compatibility("trips-value", Schema(text, "PROTOBUF", stored.schema.references))
+    assert not confluent.test_compatibility(
+        "trips-value", Schema(text.replace("int64 kwh", "string kwh"), "PROTOBUF", stored.schema.references)
+    )
+    types: list[str] = client.get("/schemas/types").json
+    assert "PROTOBUF" in types
+
+
+def test_what_is_stored_is_valid_avro(client: Client) -> None:
+    client.register("s", WIDER)
+    stored: str = client.get("/schemas/ids/1").json["schema"]
+    parsed: Any = fastavro.parse_schema(json.loads(stored))
+    assert parsed["name"] == "shop.order"
+
+
+def test_modes_and_configs(confluent: Any) -> None:
+    assert confluent.get_global_mode() == "READWRITE"
+    assert confluent.update_mode("s", "READONLY") == "READONLY"
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.register_schema("s", Schema('"int"', "AVRO"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42205)
+    assert (confluent.get_mode("s"), confluent.delete_mode("s")) == ("READONLY", "READONLY")
+    assert confluent.update_global_mode("IMPORT") == "IMPORT"
+    assert confluent.update_global_mode("READWRITE") == "READWRITE"
+    confluent.set_config("s", ServerConfig(compatibility=ConfigCompatibilityLevel.FULL, compatibility_group="major"))
+    assert confluent.get_config("s").compatibility_group == "major"
+    assert confluent.delete_config("s").compatibility_level == "FULL"
+
+
+def test_a_context_as_a_registry(client: Client) -> None:
+    with SchemaRegistryClient({"url": f"{client.url}/contexts/.c"}) as confluent:
+        assert confluent.register_schema("s", Schema('"int"', "AVRO")) == 1
+        assert confluent.get_schema(1).schema_str == '"int"'
+        assert confluent.get_subjects() == [":.c:s"]
+        assert confluent.get_latest_version("s").subject == ":.c:s"
+    assert client.get("/contexts").json == [".", ".c"]

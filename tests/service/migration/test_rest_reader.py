@@ -1,0 +1,148 @@
+"""A registry over REST that tells less than Confluent's, and credentials."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from schemas.model.errors import SetupError
+from service.migration.http_client import Access, Answer, Http
+from service.migration.plan import merged
+from service.migration.progress import Lines
+from service.migration.rest_reader import RestSource
+from service.migration.rest_writer import RestTarget
+from service.migration.snapshot import Snapshot
+from tests.service.migration.test_import_export import command
+from tests.service.migration.test_snapshot_and_plan import schema, snapshot
+from tests.support.service import Client
+
+
+class Seven(BaseHTTPRequestHandler):
+    """A registry that tells less than Confluent's: no contexts, no maxId, no own settings of subjects (Karapace)."""
+
+    ANSWERS: ClassVar[dict[str, Any]] = {
+        "/subjects": ["s"],
+        "/subjects?deleted=true": ["s", "t"],
+        "/subjects/s/versions": [1],
+        "/subjects/s/versions?deleted=true": [1, 2],
+        "/subjects/t/versions?deleted=true": [1],
+        "/subjects/s/versions/1": {"subject": "s", "version": 1, "id": 3, "schema": '{"type": "int"}'},
+        "/subjects/s/versions/2": {"subject": "s", "version": 2, "id": 4, "schema": '"long"'},
+        "/subjects/t/versions/1": {"subject": "t", "version": 1, "id": 3, "schema": '{"type": "int"}'},
+        "/config": {"compatibilityLevel": "FULL"},
+        "/config/s": {"compatibilityLevel": "NONE"},
+    }
+
+    def do_GET(self) -> None:
+        path = self.path.replace("&subjectPrefix=%3A*%3A", "").replace("?subjectPrefix=%3A*%3A", "")
+        path = path.replace("?defaultToGlobal=true", "")
+        known = path in self.ANSWERS or (path.partition("?")[0] in self.ANSWERS and "/versions/" in path)
+        body = json.dumps(self.ANSWERS.get(path, self.ANSWERS.get(path.partition("?")[0]) if known else None)).encode()
+        if path.startswith("/mode"):
+            known, body = True, b'{"mode":"READWRITE"}'
+        if self.headers.get("Authorization") != "Basic dTpwOnc=":
+            known, body = False, b'{"error_code":40101,"message":"no"}'
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def seven() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Seven)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_registry_that_tells_less(seven: str) -> None:
+    with closing(Http(seven, Access(user="u:p:w"))) as http:
+        source = RestSource(http)
+        found = source.read()
+    assert {key: (one.id, one.deleted) for key, one in found.versions.items()} == {
+        ("s", 1): (3, False),
+        ("s", 2): (4, True),
+        ("t", 1): (3, True),
+    }
+    assert found.configs == {":.:": {"compatibilityLevel": "FULL"}, "s": {"compatibilityLevel": "NONE"}}
+    assert (found.modes, found.marks) == ({}, {".": 4})
+    assert source.left_out == {
+        "/mode of subjects: this registry answers for any name": 1,
+        "the highest id ever used: not told; the highest there is was taken": 1,
+    }
+
+
+def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
+    url = seven.replace("http://", "http://u:p%3Aw@")
+    code, _, told = command("import", url, "--dry-run", cwd=tmp_path)
+    assert (code, "would be written: 1 versions, 2 soft-deleted versions" in told) == (0, True)
+    assert "p%3Aw" not in told
+    assert "p:w" not in told
+    assert command("import", seven, "--dry-run", cwd=tmp_path, BRIDGE_REGISTRY_USER="u:p:w")[0] == 0
+    code, _, told = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
+    assert (code, "refused GET /subjects" in told) == (2, True)
+
+
+def test_versions_behind_an_alias_are_counted(client: Client) -> None:
+    """While a subject's config has an alias, every path shows the other subject."""
+    for subject in ("s", "hidden"):
+        assert client.register(subject, '"int"').status == 200
+    assert client.send("PUT", "/config/hidden", {"alias": "s"}).status == 200
+    with closing(Http(client.url)) as http:
+        source = RestSource(http)
+        assert list(source.read().versions) == [("s", 1)]
+    assert source.left_out == {"versions that REST hides because their subject's config has an alias": 1}
+
+
+def test_progress_without_a_terminal() -> None:
+    said: list[str] = []
+    told = Lines(said.append, every=0)
+    told("versions", 3, 10)
+    told("writing", 1, None)
+    told("configs", 0, 0)
+    assert said == ["versions: 3 of 10", "writing: 1"]
+
+
+class Refusing:
+    """A target without DELETE /mode (Confluent 7.x), where one subject's mode can't be changed."""
+
+    name = "http://old"
+
+    def __init__(self) -> None:
+        self.modes: list[str] = []
+
+    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+        if method == "DELETE":
+            return Answer(405, b"{}")
+        if "stuck" in target and body != {"mode": "IMPORT"}:
+            return Answer(422, b'{"message":"no"}')
+        self.modes.append(f"{target} {body['mode']}" if "mode" in body else target)
+        return Answer(200, json.dumps({"id": body.get("id")}).encode())
+
+
+def test_modes_are_put_back_as_far_as_it_goes() -> None:
+    source = snapshot(schema("s", 1, 1))
+    target = Snapshot(modes={"stuck": "READONLY", "t": "READONLY"})
+    asker = Refusing()
+    with pytest.raises(SetupError, match="modes not put back, perhaps still IMPORT: stuck"):
+        RestTarget(asker).carry_out(merged(source, target), source, target)
+    assert asker.modes == [
+        "/mode?force=true IMPORT",
+        "/mode/stuck?force=true IMPORT",
+        "/mode/t?force=true IMPORT",
+        "/subjects/s/versions",
+        "/mode/t?force=true READONLY",
+        "/mode?force=true READWRITE",
+    ]

@@ -1,0 +1,208 @@
+"""Modes, importing with given ids, contexts and aliases, where the captures are silent."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from schemas.model.errors import RegistryError
+from service.registry import config, mode, schemas, subjects
+from service.registry.lookup import lookup
+from service.registry.model import MAX_VERSION, NewSchema, Reference
+from service.registry.register import register
+from service.registry.registry import Registry
+from service.store import open_store
+from service.testing import running_service
+from tests.support.service import Client, column, record
+from tests.support.table import check_rows
+
+
+def refused(registry: Registry, subject: str, new: NewSchema) -> str:
+    with pytest.raises(RegistryError) as error:
+        register(registry, subject, new)
+    return error.value.code
+
+
+def test_what_each_mode_lets_through(registry: Registry) -> None:
+    register(registry, "known", NewSchema('"int"'))
+    for name, without, given in (
+        ("READONLY", "READ_ONLY", "READ_ONLY"),
+        ("READONLY_OVERRIDE", "READ_ONLY", "READ_ONLY"),
+        ("IMPORT", "NOT_IN_READ_WRITE_MODE", None),
+        ("READWRITE", None, "NOT_IN_IMPORT_MODE"),
+    ):
+        mode.update(registry, None, name, force=True)
+        assert register(registry, "known", NewSchema('"int"')).stored.id == 1, "what is known needs no writing"
+        for new, why in ((NewSchema('"long"'), without), (NewSchema('"bytes"', id=900), given)):
+            if why:
+                assert refused(registry, f"new-{name}", new) == why
+            else:
+                assert register(registry, f"new-{name}", new).stored.subject == f"new-{name}"
+        if "READONLY" in name:
+            for forbidden in (
+                lambda: subjects.delete_subject(registry, "known"),
+                lambda: subjects.delete_version(registry, "known", 1),
+                lambda: config.update(registry, "known", {"compatibility": "NONE"}),
+                lambda: config.update(registry, None, {"compatibility": "NONE"}),
+            ):
+                with pytest.raises(RegistryError, match="is in read-only mode"):
+                    forbidden()
+
+
+def test_the_nearest_mode_counts(registry: Registry) -> None:
+    mode.update(registry, ":.__GLOBAL:", "FORWARD")
+    assert mode.get(registry, "s", default_to_global=True) == "FORWARD"
+    assert mode.get(registry, None, default_to_global=False) == "READWRITE"
+    mode.update(registry, None, "READONLY")
+    mode.update(registry, ":.c:", "IMPORT")
+    mode.update(registry, ":.c:s", "READWRITE")
+    found = [mode.get(registry, name, default_to_global=True) for name in ("s", ":.c:", ":.c:t", ":.c:s", ":.d:s")]
+    assert found == ["READONLY", "IMPORT", "IMPORT", "READWRITE", "FORWARD"]
+    register(registry, ":.c:s", NewSchema('"int"'))
+    assert mode.delete(registry, ":.c:", recursive=True) == "IMPORT"
+    assert mode.get(registry, ":.c:s", default_to_global=True) == "FORWARD"
+
+
+def test_import_keeps_ids_versions_and_text(registry: Registry) -> None:
+    mode.update(registry, "s", "IMPORT")
+    config.update(registry, "s", {"normalize": True, "defaultMetadata": {"properties": {"a": "b"}}})
+    odd = '{"type":"int","z":1,"a":2}'
+    stored = register(registry, "s", NewSchema(odd, id=70, version=5)).stored
+    assert (stored.id, stored.version, stored.content.text, stored.content.metadata) == (70, 5, odd, None)
+    assert register(registry, "s", NewSchema(odd, id=70, version=5)).stored == stored, "again is the same"
+    assert register(registry, "s", NewSchema('"string"', id=9)).stored.version == 6, "nothing is checked"
+    assert (
+        register(registry, "s", NewSchema(record("9-odd"), id=0) if False else NewSchema('"long"', id=8)).stored.id == 8
+    )
+    assert refused(registry, "s", NewSchema('"bytes"', id=70)) == "ID_TAKEN"
+    assert refused(registry, "s", NewSchema('"bytes"', id=71, version=5)) == "VERSION_TAKEN"
+    assert subjects.list_versions(registry, "s") == [5, 6, 7]
+
+
+def test_import_makes_room_for_itself(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner")))
+    outer = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    register(registry, "outer", outer)
+    with pytest.raises(RegistryError, match="found existing subjects"):
+        mode.update(registry, "inner", "IMPORT")
+    subjects.delete_subject(registry, "outer")
+    subjects.delete_subject(registry, "inner")
+    with pytest.raises(RegistryError, match="One or more references exist"):
+        mode.update(registry, "inner", "IMPORT")
+    mode.update(registry, None, "IMPORT")
+    assert subjects.list_subjects(registry, deleted=True) == []
+    assert register(registry, "t", NewSchema('"int"', id=1, version=1)).stored.id == 1
+
+
+def test_ids_stay_used_after_imports_deletes_and_restarts(registry: Registry, store_url: str) -> None:
+    mode.update(registry, "s", "IMPORT")
+    register(registry, "s", NewSchema('"int"', id=500))
+    mode.update(registry, "s", None)
+    subjects.delete_subject(registry, "s")
+    subjects.delete_subject(registry, "s", permanent=True)
+    registry.store.close()
+    again = Registry(open_store(store_url))
+    assert register(again, "t", NewSchema('"string"')).stored.id == 501
+    again.store.close()
+
+
+def test_numbers_run_out_with_a_clear_error(registry: Registry) -> None:
+    mode.update(registry, None, "IMPORT")
+    register(registry, "s", NewSchema('"int"', id=MAX_VERSION, version=MAX_VERSION))
+    assert refused(registry, "s", NewSchema('"long"', id=4)) == "UNPROCESSABLE"
+    mode.update(registry, None, None)
+    assert refused(registry, "t", NewSchema('"long"')) == "UNPROCESSABLE"
+    assert register(registry, "t", NewSchema('"int"')).stored.id == MAX_VERSION
+
+
+def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> None:
+    mode.update(registry, "s", "IMPORT")
+    register(registry, "s", NewSchema('"int"', id=5, version=3))
+    subjects.delete_version(registry, "s", 3)
+    assert register(registry, "s", NewSchema('"long"', id=6, version=3)).stored.id == 6
+    assert [schemas.get(registry, 6).stored.version, subjects.list_versions(registry, "s")] == [3, [3]]
+    with pytest.raises(RegistryError):
+        schemas.get(registry, 5)
+
+
+def test_references_stay_in_their_context(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("elsewhere"))))
+    register(registry, ":.c:inner", NewSchema(record("Inner", column("here"))))
+    new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", -1),))
+    stored = register(registry, ":.c:outer", new).stored
+    assert '"here"' in schemas.formatted(registry, stored, "resolved")
+    assert subjects.referenced_by(registry, ":.c:inner", 1) == [stored.id]
+    assert subjects.referenced_by(registry, "inner", 1) == []
+
+
+def test_an_id_is_not_taken_from_another_context(registry: Registry) -> None:
+    register(registry, "s", NewSchema('"int"'))
+    register(registry, "s", NewSchema('"long"'))
+    register(registry, ":.c:s", NewSchema('"string"'))
+    with pytest.raises(RegistryError):
+        schemas.get(registry, 2, subject=":.c:s")
+    assert schemas.get(registry, 1, subject=":.c:none").stored.content.text == '"string"'
+    assert schemas.versions(registry, 1, subject=":.c:") == [(":.c:s", 1)]
+
+
+def test_contexts_are_listed_until_they_are_deleted(registry: Registry) -> None:
+    register(registry, ":.c:s", NewSchema('"int"'))
+    assert subjects.list_contexts(registry) == [".", ".c"]
+    with pytest.raises(RegistryError, match="'\\:\\.c\\:' is not empty"):
+        subjects.delete(registry, ".c")
+    subjects.delete_subject(registry, ":.c:s")
+    subjects.delete_subject(registry, ":.c:s", permanent=True)
+    assert subjects.list_contexts(registry) == [".", ".c"]
+    subjects.delete(registry, ".c")
+    assert subjects.list_contexts(registry) == ["."]
+    assert register(registry, ":.c:s", NewSchema('"long"')).stored.id == 2, "its ids stay used"
+
+
+def test_an_alias_stands_for_its_subject(registry: Registry) -> None:
+    register(registry, "orders-value", NewSchema('"int"'))
+    config.update(registry, "old-name", {"alias": "orders-value"})
+    assert register(registry, "old-name", NewSchema('"long"')).stored.subject == "orders-value"
+    assert lookup(registry, "old-name", NewSchema('"int"')).stored.version == 1
+    assert subjects.list_versions(registry, "old-name") == [1, 2]
+    found = schemas.with_aliases(registry, [], "old")
+    assert [(one.stored.subject, one.stored.version, one.aliases) for one in found] == [
+        ("orders-value", 1, ["old-name"]),
+        ("orders-value", 2, ["old-name"]),
+    ]
+    assert subjects.delete_subject(registry, "old-name") == [1, 2]
+
+
+def test_paths_below_a_context() -> None:
+    check_rows([".c", ":.c:", "c", "%3A.c%3A"], paths_below_a_context)
+
+
+def paths_below_a_context(name: str) -> None:
+    """Of a fresh service: the name of a context in a path, as somebody may write it."""
+    with running_service() as url:
+        client = Client(url)
+        assert client.get(f"/contexts/{name}").body == b"{}", "TiCDC may be pointed at a context"
+        base = f"/contexts/{name}"
+        assert client.send("POST", f"{base}/subjects/a%2Fb/versions", {"schema": '"int"'}).status == 200
+        assert client.get("/subjects").json == [":.c:a/b"]
+        assert client.get(f"{base}/subjects").json == client.get(f"{base}/subjects?subjectPrefix=a").json == [":.c:a/b"]
+        assert client.get(f"{base}/schemas/ids/1").json["subject"] == ":.c:a/b"
+        assert client.get(f"{base}/schemas").json[0]["subject"] == ":.c:a/b"
+        assert client.get(f"{base}/subjects/{quote(':.d:x')}/versions").error == (404, 40401)
+        answer = client.send("POST", f"{base}/compatibility/subjects/a%2Fb/versions", {"schema": '"string"'})
+        assert answer.json == {"is_compatible": False}
+        assert client.send("PUT", f"{base}/config", {"compatibility": "NONE"}).status == 200
+        assert client.get("/config/:.c:").json == {"compatibilityLevel": "NONE"}
+        assert client.get("/config").json == {"compatibilityLevel": "BACKWARD"}
+        assert client.send("PUT", f"{base}/mode/x", {"mode": "READONLY"}).status == 200
+        assert client.get("/mode/:.c:x").json == {"mode": "READONLY"}
+        assert client.send("DELETE", base).error == (422, 42211)
+        assert client.get("/contexts/a:b/subjects").error == (400, 400)
+
+
+def test_the_default_context_has_three_names(client: Client) -> None:
+    client.register(":.:s", '"int"')
+    assert client.get("/subjects").json == client.get("/contexts/./subjects").json == ["s"]
+    assert client.get("/contexts/:.:/subjects/s/versions").json == [1]
+    assert client.send("PUT", "/config/:.:", {"compatibility": "NONE"}).status == 200
+    assert client.get("/config").json == {"compatibilityLevel": "NONE"}

@@ -1,0 +1,141 @@
+"""Rules of the registry that no capture shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.model.errors import RegistryError
+from service.registry import compatibility, config, mode, schemas, subjects
+from service.registry.lookup import lookup
+from service.registry.model import NewSchema, Reference
+from service.registry.names import LATEST
+from service.registry.register import register
+from service.registry.registry import ParseCache, Registry
+from service.schema_types.parse import parse_avro
+from tests.support.service import column, record
+
+
+def code(error: pytest.ExceptionInfo[RegistryError]) -> str:
+    return error.value.code
+
+
+def test_ids_are_never_reused_after_a_permanent_delete(registry: Registry) -> None:
+    register(registry, "s", NewSchema('"int"'))
+    subjects.delete_subject(registry, "s")
+    subjects.delete_subject(registry, "s", permanent=True)
+    found = register(registry, "s", NewSchema('"string"')).stored
+    assert (found.id, found.version) == (2, 1)
+    with pytest.raises(RegistryError) as gone:
+        schemas.get(registry, 1)
+    assert code(gone) == "SCHEMA_ID_NOT_FOUND"
+
+
+def test_a_known_text_is_not_parsed_again(registry: Registry) -> None:
+    text = record("R", column("a"))
+    register(registry, "s", NewSchema(text))
+    parsed = registry.cache.get(("AVRO", text, True))
+    assert parsed is not None
+    assert registry.parse("AVRO", text) is parsed
+
+
+def test_the_cache_is_bounded() -> None:
+    cache = ParseCache(limit=100)
+    for number in range(50):
+        text = f'{{"type":"int","n":{number:05}1}}'.replace(":0", ":1")
+        cache.put(("AVRO", text, True), parse_avro(text, (), True))
+    assert 0 < len(cache) <= 4
+    cache.put(("AVRO", "x" * 101, True), parse_avro('"int"', (), True))
+    assert cache.get(("AVRO", "x" * 101, True)) is None
+
+
+def test_config_and_mode_go_with_the_last_version(registry: Registry) -> None:
+    register(registry, "s", NewSchema('"int"'))
+    config.update(registry, "s", {"compatibility": "FULL"})
+    mode.update(registry, "s", "READWRITE")
+    subjects.delete_subject(registry, "s")
+    assert config.get(registry, "s", default_to_global=False) == {"compatibilityLevel": "FULL"}
+    subjects.delete_version(registry, "s", 1, permanent=True)
+    for get, why in ((config.get, "COMPATIBILITY_NOT_CONFIGURED"), (mode.get, "MODE_NOT_CONFIGURED")):
+        with pytest.raises(RegistryError) as none:
+            get(registry, "s", default_to_global=False)
+        assert code(none) == why
+
+
+def test_normalize_in_the_config_counts(registry: Registry) -> None:
+    config.update(registry, None, {"normalize": True})
+    stored = register(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored
+    assert stored.content.text == '{"type":"int","a":2,"b":1}'
+    assert lookup(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored.version == 1
+
+
+def test_contexts_count_their_own_ids(registry: Registry) -> None:
+    assert register(registry, "s", NewSchema('"int"')).stored.id == 1
+    assert register(registry, ":.c:s", NewSchema('"string"')).stored.id == 1
+    assert schemas.get(registry, 1).stored.content.text == '"int"'
+    assert schemas.get(registry, 1, subject=":.c:").stored.content.text == '"string"'
+    assert subjects.list_subjects(registry, prefix="") == ["s"]
+    assert subjects.list_subjects(registry) == [":.c:s", "s"]
+    assert subjects.list_subjects(registry, prefix=":*:s") == [":.c:s", "s"]
+
+
+def test_references_of_references(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("x"))))
+    middle = NewSchema(record("Middle", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    register(registry, "middle", middle)
+    outer = NewSchema(
+        record("Outer", column("m", "Middle"), column("i", "Inner")), references=(Reference("Middle", "middle", -1),)
+    )
+    stored = register(registry, "outer", outer).stored
+    assert stored.content.references == (Reference("Middle", "middle", 1),)
+    wider = record("Outer", column("m", "Middle"), column("i", "Inner"), column("y"))
+    problems = compatibility.check(
+        registry, "outer", None, NewSchema(wider, references=stored.content.references), normalize=False
+    )
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in problems[0]
+    assert schemas.formatted(registry, stored, "resolved").count('"name":"Inner"') == 1
+    with pytest.raises(RegistryError) as held:
+        subjects.delete_subject(registry, "inner")
+    assert code(held) == "REFERENCED"
+
+
+def test_a_reference_that_is_soft_deleted_is_not_there_for_new_schemas(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("x"))))
+    subjects.delete_subject(registry, "inner")
+    new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    with pytest.raises(RegistryError, match='No schema reference found for subject "inner" and version 1'):
+        register(registry, "outer", new)
+
+
+def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:
+    register(registry, "inner", NewSchema(record("Inner", column("x"))))
+    new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
+    register(registry, "outer", new)
+    subjects.delete_subject(registry, "outer")
+    subjects.delete_subject(registry, "inner")
+    stored = subjects.get_version(registry, "outer", 1, deleted=True)
+    assert '"name":"x"' in schemas.formatted(registry, stored, "resolved")
+
+
+def test_force_skips_the_check(registry: Registry) -> None:
+    register(registry, "s", NewSchema('"int"'))
+    with pytest.raises(RegistryError) as refused:
+        register(registry, "s", NewSchema('"string"'))
+    assert code(refused) == "INCOMPATIBLE_SCHEMA"
+    assert register(registry, "s", NewSchema('"string"'), force=True).stored.version == 2
+
+
+def test_compatible_is_what_registers(registry: Registry) -> None:
+    """The check and the registration agree at every level."""
+    texts = ['"int"', '"long"', '"string"', record("A"), record("A", column("x")), record("A", column("x", default=1))]
+    for level in ("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE"):
+        for old in texts:
+            for new in texts:
+                subject = f"{level}-{texts.index(old)}-{texts.index(new)}"
+                register(registry, subject, NewSchema(old))
+                config.update(registry, subject, {"compatibility": level})
+                problems = compatibility.check(registry, subject, LATEST, NewSchema(new), normalize=False)
+                if problems and old != new:
+                    with pytest.raises(RegistryError):
+                        register(registry, subject, NewSchema(new))
+                else:
+                    assert register(registry, subject, NewSchema(new)).stored.version == (1 if old == new else 2)

@@ -1,0 +1,172 @@
+"""Parsing, canonical text and normalised text of Avro schemas."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.schema_types.avro.canonical import canonical, normalized
+from service.schema_types.avro.parse import AvroSchemaError, parse
+from service.schema_types.java_json import dump_avro, java_double, java_float, load_avro
+from tests.support.service import column, record
+from tests.support.table import check_rows
+
+DATA = Path(__file__).parent / "data"
+
+
+def fixed_twice(one: int, other: int) -> str:
+    return record(
+        "R", *(column(f"f{n}", {"type": "fixed", "name": "F", "size": size}) for n, size in enumerate((one, other)))
+    )
+
+
+def fixture(name: str) -> list[tuple[str, str]]:
+    """Pairs of lines, a schema and the text it becomes; ␤ stands for a line break."""
+    blocks = (DATA / f"{name}.txt").read_text(encoding="utf-8").split("\n\n")
+    pairs = [block.split("\n") for block in blocks if block.strip()]
+    return [(schema.replace("␤", "\n"), text) for schema, text in pairs]
+
+
+JAVA_DOUBLES: list[tuple[float, str]] = [
+    (0.0, "0.0"),
+    (-0.0, "-0.0"),
+    (1.0, "1.0"),
+    (0.1, "0.1"),
+    (1e10, "1.0E10"),
+    (9999999.0, "9999999.0"),
+    (1e7, "1.0E7"),
+    (0.001, "0.001"),
+    (0.0001, "1.0E-4"),
+    (1.2345e-7, "1.2345E-7"),
+    (-2.5e300, "-2.5E300"),
+    (123456789.125, "1.23456789125E8"),
+    (5e-324, "4.9E-324"),
+    (float("inf"), '"Infinity"'),
+]
+
+
+def test_java_double() -> None:
+    def check(row: tuple[float, str]) -> None:
+        value, text = row
+        assert java_double(value) == text
+
+    check_rows(JAVA_DOUBLES, check)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_java_double_reads_back(value: float) -> None:
+    assert float(java_double(value)) == value
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_java_float_reads_back(value: float) -> None:
+    read = float(java_float(value))
+    assert struct.pack("<f", read) == struct.pack("<f", value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(JSON)
+def test_dump_is_json_with_the_same_value(value: Any) -> None:
+    assert load_avro(dump_avro(value)) == value
+
+
+def test_canonical() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, text = row
+        assert canonical(parse(schema)) == text
+
+    check_rows(fixture("canonical"), check)
+
+
+def test_normalized() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, text = row
+        assert normalized(parse(schema)) == text
+        assert normalized(parse(text)) == text
+
+    check_rows(fixture("normalized"), check)
+
+
+INVALID: list[tuple[str, str]] = [
+    ("", "Expecting value"),
+    ("{", "Expecting property name"),
+    ('"int" x', "Extra data"),
+    ("5", "Schema not yet supported"),
+    ("{}", "No type"),
+    ('{"type":{"type":"int"}}', "No type"),
+    ('"nope"', "Undefined schema: nope"),
+    ('{"type":"record","name":"R"}', "Record has no fields"),
+    ('{"type":"record","fields":[]}', "No name in schema"),
+    (record("R", column("a-b")), "Illegal character in: a-b"),
+    (record("R", column("é")), "Illegal initial character: é"),
+    (record("R", column("")), "Empty name"),
+    (record("int"), "Schemas may not be named after primitives: int"),
+    (record("R", column("a"), column("a")), "Duplicate field a in record R"),
+    (record("R", {"name": "a"}), "No field type"),
+    (record("R", {"type": "int"}), "No field name"),
+    (record("R", column("a", order="up")), "No such field order"),
+    (record("R", column("a", aliases="b")), "aliases not an array"),
+    (record("R", column("a", default=2**31)), "Invalid default for field a: 2147483648"),
+    (record("R", column("a", default=True)), "Invalid default for field a: true"),
+    (record("R", column("a", "double", default="1")), "Invalid default"),
+    (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
+    (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
+    (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),
+    (record("R", namespace="a..b"), 'Namespace part "" is invalid'),
+    ('["int","int"]', "Duplicate in union:int"),
+    ('["int",["string"]]', "Nested union"),
+    ('{"type":"array"}', "Array has no items type"),
+    ('{"type":"map"}', "Map has no values type"),
+    ('{"type":"enum","name":"E"}', "Enum has no symbols"),
+    ('{"type":"enum","name":"E","symbols":["A","A"]}', "Duplicate enum symbol: A"),
+    ('{"type":"enum","name":"E","symbols":[1]}', "Enum symbol is not text"),
+    ('{"type":"enum","name":"E","symbols":["A"],"default":"B"}', "The Enum Default: B"),
+    ('{"type":"fixed","name":"F"}', "Invalid or no size"),
+    ('{"type":"fixed","name":"F","size":-1}', "Length is negative"),
+    (fixed_twice(1, 2), "Can't redefine: F"),
+    (record("R", column("a", json.loads(record("R")))), "Can't redefine: R"),
+]  # fmt: skip
+
+
+def test_invalid() -> None:
+    def check(row: tuple[str, str]) -> None:
+        schema, reason = row
+        with pytest.raises(AvroSchemaError) as refused:
+            parse(schema)
+        assert reason in str(refused.value)
+
+    check_rows(INVALID, check)
+
+
+VALID: list[str] = [
+    record("R", column("a", "bytes", default="AQ==")),  # TiCDC's BIT defaults
+    record("R", column("a", ["null", "int"], default=5)),  # Avro 1.12: any branch
+    record("R", column("a", json.loads(record("S", column("b", default=1))), default={})),
+    fixed_twice(1, 1),
+    record("R", column("next", ["null", "R"], default=None)),
+    '{"type":"int","logicalType":"decimal"}',
+]
+
+
+def test_valid() -> None:
+    def check(schema: str) -> None:
+        text = canonical(parse(schema))
+        assert canonical(parse(text)) == text
+
+    check_rows(VALID, check)
+
+
+def test_what_is_stored_is_read_leniently() -> None:
+    loose = record("R", column("a-b", default="x"))
+    assert canonical(parse(loose, strict=False)) == loose.replace(": ", ":").replace(", ", ",")

@@ -1,0 +1,459 @@
+"""JSON Schema: texts, references, verdicts that the captures don't show, and schemas made to do harm."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.schema_types.base import Referenced
+from service.schema_types.java_json import dump_schema, hash_order, load_schema
+from service.schema_types.json_schema.differences import matched
+from service.schema_types.json_schema.pattern import problem
+from service.schema_types.json_schema.schema import JsonSchema, parse_json
+from tests.support.service import Client, short_and_long
+from tests.support.table import check_rows
+
+DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schema.org/draft/2020-12/schema"}
+
+
+def parsed(schema: Any, *referenced: tuple[str, Any]) -> JsonSchema:
+    texts = [Referenced(name, name, 1, json.dumps(other), True) for name, other in referenced]
+    return parse_json(schema if isinstance(schema, str) else json.dumps(schema), texts, strict=True)
+
+
+def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
+    """The kinds and places of what keeps `new` from reading what `old` wrote."""
+    before, after = parsed(old), parsed(new)
+    messages = (after.leniently() if lenient else after).differences(before, "new", "old")
+    return [f"{message.split(chr(34))[1]} {message.split(chr(39))[1]}" for message in messages]
+
+
+CANONICAL: list[tuple[str, str]] = [
+    ('{"b":1,\n "a":[1.50, 1e3, 1E-7, -0.0, -0, 0.00001]}', '{"b":1,"a":[1.50,1E+3,1E-7,0.0,0,0.00001]}'),
+    ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
+    ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
+    ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
+    ("true", "true"),
+]
+
+
+def test_canonical_text() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, canonical = row
+        assert parsed(text).text == canonical
+        assert parsed(canonical).text == canonical
+
+    check_rows(CANONICAL, check)
+
+
+def test_normalised_text_sorts_keys_as_java_does() -> None:
+    assert parsed('{"\uffff":1,"😀":2,"b":{"d":1,"c":[{"y":1,"x":2}]}}').normalized() == (
+        '{"b":{"c":[{"x":2,"y":1}],"d":1},"😀":2,"\uffff":1}'
+    )
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_a_text_is_read_back_digit_by_digit(value: Any) -> None:
+    text = dump_schema(
+        load_schema(dump_schema(value))
+    )  # BigDecimal has no negative zero, so the first text may have one more sign
+    assert dump_schema(load_schema(text)) == text
+    assert len(dump_schema(value)) - len(text) <= dump_schema(value).count("-0")
+
+
+def test_hash_order_is_javas() -> None:
+    """The first order is that of a JVM's HashMap."""
+    assert hash_order(["plate", "speed", "a", "unit", "zz", "lat", "b"]) == [
+        *("zz", "a", "unit", "b", "plate", "speed", "lat")
+    ]
+
+
+REFUSED_PATTERNS: list[str] = [
+    "(",
+    ")",
+    "a)",
+    "[a",
+    "[[a]",
+    "*a",
+    "a**",
+    "a{",
+    "a{2,1}",
+    "a{x}",
+    "[z-a]",
+    "\\",
+    "\\y",
+    "(?P<n>a)",
+    "\\p{L",
+]
+
+
+def test_patterns_that_java_refuses() -> None:
+    def check(pattern: str) -> None:
+        assert problem(pattern)
+        with pytest.raises(ValueError, match="Invalid JSON: #/pattern: "):
+            parsed({"pattern": pattern})
+
+    check_rows(REFUSED_PATTERNS, check)
+
+
+ACCEPTED_PATTERNS: list[str] = [
+    "",
+    "^[A-Z]+$",
+    "(?<n>a)\\k<n>",
+    "a++",
+    "[]a]",
+    "[a-z&&[^b]]",
+    "\\Q(\\E",
+    "(?i)a{2,}?",
+    "\\p{L}",
+    "{2}",
+]
+
+
+def test_patterns_that_java_accepts() -> None:
+    def check(pattern: str) -> None:
+        assert problem(pattern) is None
+
+    check_rows(ACCEPTED_PATTERNS, check)
+
+
+@given(st.lists(st.lists(st.integers(0, 4), unique=True), max_size=5))
+def test_matching_is_the_largest(edges: list[list[int]]) -> None:
+    def best(left: int, taken: frozenset[int]) -> int:
+        if left == len(edges):
+            return 0
+        used = [1 + best(left + 1, taken | {one}) for one in edges[left] if one not in taken]
+        return max([best(left + 1, taken), *used])
+
+    assert matched(edges, 5) == best(0, frozenset())
+
+
+# Differences that no capture shows: (old, new, what is reported).
+PAIRS: list[tuple[Any, Any, list[str]]] = [
+    ({"exclusiveMaximum": 9}, {"exclusiveMaximum": 5}, ["EXCLUSIVE_MAXIMUM_DECREASED #/exclusiveMaximum"]),
+    ({"maximum": 2**53 + 1}, {"maximum": 2**53}, ["MAXIMUM_DECREASED #/maximum"]),
+    ({"maximum": 1}, {"maximum": 1.0}, []),
+    ({"multipleOf": 0.01}, {"multipleOf": 0.02}, ["MULTIPLE_OF_EXPANDED #/multipleOf"]),
+    ({"multipleOf": 4}, {"multipleOf": 2}, []),
+    ({"multipleOf": 3}, {"multipleOf": 2}, ["MULTIPLE_OF_CHANGED #/multipleOf"]),
+    ({"const": 1}, {"const": 2}, ["ENUM_ARRAY_CHANGED #/const"]),
+    ({"pattern": "a"}, {"pattern": "b"}, ["PATTERN_CHANGED #/pattern"]),
+    ({"maxProperties": 2}, {"maxProperties": 1}, ["MAX_PROPERTIES_DECREASED #/maxProperties"]),
+    ({"dependencies": {"a": ["b"]}}, {"dependencies": {"a": ["c"]}}, ["DEPENDENCY_ARRAY_CHANGED #/dependencies/a"]),
+    ({"dependencies": {"a": {}}}, {"dependencies": {"a": {"maximum": 1}}}, ["TYPE_CHANGED #/dependencies/a"]),
+    ({"type": "boolean"}, {"type": "null"}, ["TYPE_CHANGED #/"]),
+    ({"oneOf": [{"type": "string"}]}, {"type": "string"}, []),
+    ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, {"type": "string"}, []),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string"}, ["TYPE_CHANGED #/"]),
+    (
+        {"properties": {"b": {"type": "string"}, "plate": {"type": "string"}, "a": {"type": "string"}}},
+        {"properties": {"b": {"type": "null"}, "plate": {"type": "null"}, "a": {"type": "null"}}},
+        ["TYPE_CHANGED #/properties/a", "TYPE_CHANGED #/properties/b", "TYPE_CHANGED #/properties/plate"],
+    ),
+    (
+        {"items": [{"type": "string"}, {"type": "null"}], "additionalItems": {"type": "string"}},
+        {"items": [{"type": "string"}], "additionalItems": {"type": "string"}},
+        ["TYPE_CHANGED #/items/1", "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL #/items/1"],
+    ),
+    (
+        {"$schema": DRAFT[2020], "dependentRequired": {"a": ["b"]}},
+        {"$schema": DRAFT[2020], "dependentRequired": {"a": ["b", "c"]}},
+        ["DEPENDENCY_ARRAY_EXTENDED #/dependencies/a"],
+    ),
+    (
+        {"$schema": DRAFT[2020], "type": ["string", "null"], "maxLength": 5},
+        {"$schema": DRAFT[2020], "type": ["string", "null"], "maxLength": 4},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+    ),
+    (
+        {"$ref": "#/definitions/n", "definitions": {"n": {"properties": {"next": {"$ref": "#/definitions/n"}}}}},
+        {
+            "$ref": "#/definitions/n",
+            "definitions": {"n": {"properties": {"next": {"$ref": "#/definitions/n"}}, "maxProperties": 1}},
+        },
+        ["MAX_PROPERTIES_ADDED #/maxProperties"],
+    ),
+]
+
+
+def test_verdicts() -> None:
+    def check(row: tuple[Any, Any, list[str]]) -> None:
+        old, new, found = row
+        assert differences(old, new) == found
+
+    check_rows(PAIRS, check)
+
+
+def test_a_schema_reads_itself() -> None:
+    """Compared place by place: the second one has another title, so that it isn't recognised by its text."""
+
+    def check(schema: Any) -> None:
+        assert differences(schema, {**schema, "title": "another"}) == []
+
+    check_rows([schema for old, new, _ in PAIRS for schema in (old, new)], check)
+
+
+def test_lenient_policy(client: Client) -> None:
+    old: Any = {"properties": {"a": {}}}
+    new: Any = {"properties": {"a": {}, "b": {"type": "string"}}, "additionalProperties": False}
+    strict = ["OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL #/properties/b"]
+    assert differences(old, new) == [*strict, "ADDITIONAL_PROPERTIES_REMOVED #/additionalProperties"]
+    assert differences(old, new, lenient=True) == []
+    assert client.register("s", json.dumps(old), schemaType="JSON").status == 200
+    assert client.register("s", json.dumps(new), schemaType="JSON").error == (409, 40901)
+    assert client.send("PUT", "/config/s", {"compatibilityPolicy": "LENIENT"}).status == 200
+    assert client.register("s", json.dumps(new), schemaType="JSON").status == 200
+
+
+GPS = {"$id": "gps.json", "definitions": {"lat": {"type": "number"}}, "type": "object", "properties": {"x": {}}}
+
+
+BY_NAME: list[tuple[str, str, str | None]] = [
+    ("gps.json", "gps.json", None),
+    ("gps.json#/definitions/lat", "gps.json", None),
+    ("./gps.json", "gps.json", None),
+    ("gps.json", "gps.json", "http://example.org/fleet/car.json"),
+    ("http://example.org/fleet/gps.json", "gps.json", "http://example.org/fleet/car.json"),
+    ("http://example.org/gps.json", "http://example.org/gps.json", None),
+    ("http://example.org/gps.json#", "http://example.org/gps.json", "urn:car"),
+]
+
+
+def test_references_by_name() -> None:
+    def check(row: tuple[str, tuple[str, str, str | None]]) -> None:
+        draft, (reference, name, schema_id) = row
+        schema: Any = {"$schema": draft, "properties": {"at": {"$ref": reference}}}
+        if schema_id:
+            schema["id" if "draft-04" in draft else "$id"] = schema_id
+        assert parsed(schema, (name, GPS)).text
+        with pytest.raises(ValueError, match="can't resolve reference"):
+            parsed(schema, ("other.json", GPS))
+
+    check_rows(product(DRAFT.values(), BY_NAME), check)
+
+
+INSIDE: list[dict[str, Any]] = [
+    {"$ref": "#/definitions/a~1b%20c", "definitions": {"a/b c": {}}},
+    {"$ref": "#/items/1", "items": [{}, {"type": "string"}]},
+    {"$ref": "#id", "definitions": {"x": {"$id": "#id"}}},
+    {"$ref": "part.json", "definitions": {"x": {"$id": "part.json"}}},
+    {"$ref": "#"},
+    {
+        "$ref": "#/definitions/a",
+        "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}},
+    },
+    {"$ref": "http://json-schema.org/draft-07/schema#"},
+    {"$schema": DRAFT[2020], "$ref": "#here", "$defs": {"x": {"$anchor": "here"}}},
+    {"$schema": DRAFT[2020], "$dynamicRef": "#here", "$defs": {"x": {"$dynamicAnchor": "here"}}},
+]
+
+
+def test_references_inside_a_schema() -> None:
+    def check(schema: dict[str, Any]) -> None:
+        assert differences(schema, {**schema, "title": "x"}) == []
+
+    check_rows(INSIDE, check)
+
+
+INVALID: list[tuple[Any, str]] = [
+    ("{", "Invalid JSON schema: "),
+    ("{} {}", "Invalid JSON schema: "),
+    ("[1]", "Invalid JSON schema: expected an object or boolean at the root, found ARRAY"),
+    ({"type": "nope"}, "#: unknown type: [nope]"),
+    ({"properties": {"a": 5}}, "#/properties/a: expected Boolean or JsonObject, found number"),
+    ({"minLength": 1.0}, "#/minLength: expected type: Integer, found: BigDecimal"),
+    ({"items": {"required": True}}, "#/items/required: expected type: JsonArray, found: Boolean"),
+    ({"$schema": DRAFT[4], "exclusiveMinimum": 3}, "#/exclusiveMinimum: expected type: Boolean, found: Integer"),
+    ({"multipleOf": 0}, "multipleOf should not be 0"),
+    ({"dependencies": {"a": "b"}}, "#/dependencies/a: expected type is one of Boolean or JsonArray or JsonObject"),
+    ({"$ref": "#/nowhere"}, "can't resolve reference '#/nowhere'"),
+    ({"$ref": "#/const", "const": 5}, "leads to no schema but to NUMBER"),
+    ({"$schema": DRAFT[2020], "$defs": {"a": {"type": "nope"}}}, "#/$defs/a: unknown type"),
+    ({"$schema": DRAFT[2020], "items": [{}]}, "#/items: expected boolean or object, found array"),
+    ({"type": "object", "properties": {"$$a": {}}}, "Field names cannot start with $$ prefix"),
+]
+
+
+def test_invalid_schemas() -> None:
+    def check(row: tuple[Any, str]) -> None:
+        schema, why = row
+        with pytest.raises(ValueError, match="Invalid JSON") as refused:
+            parsed(schema)
+        assert why in str(refused.value)
+
+    check_rows(INVALID, check)
+
+
+def chain(leaf: str, length: int = 3000) -> dict[str, Any]:
+    """Definitions that each refer to the next."""
+    steps = {f"d{at}": {"properties": {"x": {"$ref": f"#/definitions/d{at + 1}"}}} for at in range(length)}
+    return {"$ref": "#/definitions/d0", "definitions": {**steps, f"d{length}": {"type": leaf}}}
+
+
+def twice(leaf: str, length: int = 60) -> dict[str, Any]:
+    """Definitions that each refer to the next two times: 2^60 ways to the leaf."""
+    both = ({"$ref": f"#/definitions/d{at + 1}"} for at in range(length))
+    steps = {f"d{at}": {"properties": {"x": one, "y": one}} for at, one in enumerate(both)}
+    return {"$ref": "#/definitions/d0", "definitions": {**steps, f"d{length}": {"type": leaf}}}
+
+
+def branches(kind: str, count: int = 120) -> dict[str, Any]:
+    columns = {f"p{at}": {"type": kind} for at in range(20)}
+    return {"oneOf": [{"properties": columns, "title": str(at), "additionalProperties": False} for at in range(count)]}
+
+
+def pile(kind: str) -> Any:
+    """anyOf inside anyOf, over a long text."""
+    innermost: dict[str, Any] = {"enum": ["x" * 300_000]}
+    return reduce(lambda inner, _: {"anyOf": [inner, {"type": kind}]}, range(80), innermost)
+
+
+def relay(leaf: str, length: int = 8000) -> dict[str, Any]:
+    """Properties that each lead over all the later references to the leaf."""
+    steps = {f"d{at}": {"$ref": f"#/definitions/d{at + 1}"} for at in range(length)}
+    properties = {f"p{at}": {"$ref": f"#/definitions/d{at}"} for at in range(length)}
+    return {"properties": properties, "definitions": {**steps, f"d{length}": {"type": leaf}}}
+
+
+HARMFUL: list[tuple[Any, Any]] = [
+    (relay("string"), relay("integer")),
+    (chain("string"), chain("integer")),
+    (twice("string"), twice("integer")),
+    (branches("string"), branches("integer")),
+    (pile("string"), pile("null")),
+    (
+        {"properties": {"k" * 200_000: {"properties": {f"p{at}": {} for at in range(2000)}}}},
+        {"properties": {"k" * 200_000: {"additionalProperties": False}}},
+    ),
+    (
+        {"properties": {"a" * 60 + "!": {}}},
+        {"patternProperties": {"^(a|aa)+(b|a)*$": {}}, "additionalProperties": False},
+    ),
+    ({"minimum": 1}, '{"minimum":1e2147483647}'),
+    ({"multipleOf": 3}, '{"multipleOf":1e-2147483647}'),
+]
+
+
+def test_harmful_pairs_get_a_verdict(shared_client: Client) -> None:
+    def check(row: tuple[Any, Any]) -> None:
+        old, new = row
+        old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
+        subject = f"harm-{len(old)}-{len(new)}"
+        assert shared_client.register(subject, old, schemaType="JSON").status == 200
+        body = {"schema": new, "schemaType": "JSON"}
+        answer = shared_client.send("POST", f"/compatibility/subjects/{subject}/versions/latest?verbose=true", body)
+        assert answer.status == 200
+        assert not answer.json["is_compatible"]
+        assert len(answer.body) < 5_000_000
+
+    check_rows(HARMFUL, check, name=lambda row: repr(row)[:80])
+
+
+MONSTROUS: list[str] = [
+    '{"not":' * 201 + "{}" + "}" * 201,
+    "[" * 100_000,
+    '{"items":' * 50_000,
+    '{"minimum":NaN}',
+    '{"minimum":Infinity}',
+    '{"minimum":' + "9" * 2000 + "}",
+    '{"minimum":1e99999999999999999999}',
+    '{"pattern":"' + "(" * 500_000 + '"}',
+    '{"$id":"' + "http://x/" + "a" * 100_000 + '","properties":{"a":{"$ref":"b"}}}',
+    '{"$ref":"http://[/"}',
+    '{"$ref":"#/' + "a/" * 100_000 + '"}',
+    '{"$ref":"file:///etc/passwd"}',
+    '{"$ref":"http://127.0.0.1:1/never"}',
+]
+
+
+def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
+    def check(schema: str) -> None:
+        assert shared_client.register("monstrous", schema, schemaType="JSON").error == (422, 42201)
+
+    check_rows(MONSTROUS, check, name=lambda row: repr(row)[:80])
+
+
+NAMES = st.sampled_from(["a", "b", "plate", "^a", "b$", "("])
+NUMBERS = st.one_of(st.integers(-1, 5), st.just(0.5), st.just(1e300))
+REFERENCES = st.sampled_from(["#", "#/definitions/a", "#/$defs/a", "#/properties/a", "#here", "x.json"])
+TYPES = st.sampled_from(["string", "integer", "number", "object", "array", "null", "boolean"])
+ODD = st.one_of(st.none(), st.floats(), st.text(max_size=3), st.lists(st.integers(), max_size=2), NUMBERS)
+
+
+def objects(schema: Any) -> Any:
+    """Schema objects; one in two has a keyword with an odd value."""
+    lists, maps = st.lists(schema, max_size=3), st.dictionaries(NAMES, schema, max_size=3)
+    strings = st.lists(NAMES, max_size=2)
+    by_keyword = {
+        **dict.fromkeys(["allOf", "anyOf", "oneOf", "prefixItems"], lists),
+        **dict.fromkeys(["properties", "patternProperties", "definitions", "$defs", "dependentSchemas"], maps),
+        **dict.fromkeys(["additionalProperties", "not", "if", "contains", "unevaluatedProperties"], schema),
+        **dict.fromkeys(["minimum", "maximum", "multipleOf", "maxLength", "minItems", "minContains"], NUMBERS),
+        "items": schema | lists,
+        "dependencies": st.dictionaries(NAMES, schema | strings, max_size=2),
+        "type": TYPES | st.lists(TYPES, max_size=3),
+        "required": strings,
+        "enum": st.lists(NUMBERS | NAMES, max_size=3),
+        "const": NUMBERS,
+        "pattern": NAMES,
+        "$ref": REFERENCES,
+        "$id": st.sampled_from(["#here", "x.json", "http://y/z"]),
+        "$schema": st.sampled_from(sorted(DRAFT.values())),
+        "uniqueItems": st.booleans(),
+        "default": ODD,
+    }
+    usual = st.lists(st.one_of([st.tuples(st.just(key), values) for key, values in by_keyword.items()]), max_size=5)
+    odd = st.tuples(st.sampled_from(sorted(by_keyword)), ODD)
+    return usual.map(dict) | st.tuples(usual, odd).map(lambda two: dict([*two[0], two[1]]))
+
+
+SCHEMAS: Any = st.recursive(st.booleans() | st.just({}), objects, max_leaves=8)
+
+
+@short_and_long(60, 400)
+def test_any_schema_is_taken_or_refused(examples: int) -> None:
+    """Only ValueError escapes, and what is taken reads itself and is read back as it was."""
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(objects(SCHEMAS), objects(SCHEMAS))
+    def holds(old: Any, new: Any) -> None:
+        taken = []
+        for schema in (old, new):
+            try:
+                taken.append(parse_json(json.dumps(schema), [], strict=True))
+            except ValueError:
+                continue
+            assert parse_json(taken[-1].text, [], strict=True).text == taken[-1].text
+            assert parse_json(taken[-1].normalized(), [], strict=True).normalized() == taken[-1].normalized()
+            titled = parse_json(json.dumps({**schema, "title": "t"}), [], strict=True)
+            assert titled.differences(taken[-1], "new", "old") == []
+        if len(taken) == len((old, new)):
+            for message in taken[1].differences(taken[0], "new", "old"):
+                assert message.startswith(("{errorType:", "Unexpected exception"))
+
+    holds()
+
+
+def test_patterns_are_not_run_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.schema_types.json_schema.pattern.regex", None)
+    old, new = (
+        parsed({"properties": {"a": {}}}),
+        parsed({"patternProperties": {"a": {}}, "additionalProperties": False}),
+    )
+    assert new.differences(old, "new", "old") == [
+        "Unexpected exception during compatibility check: the pattern 'a' is not run here: too long, or the package "
+        "regex is missing"
+    ]

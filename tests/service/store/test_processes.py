@@ -1,0 +1,159 @@
+"""Several service processes on one store: nothing lost, nothing twice, nothing stale, and no 5xx.
+
+`make soak` (BRIDGE_SOAK=N) is the long form.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.forked_service import services
+from tests.support.service import Client, column, record, short_and_long
+
+# Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
+SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
+PROCESSES = 4
+THREADS = 2
+STALE_SECONDS = 1.0
+
+
+def schema(number: int) -> str:
+    return record("R", column(f"c{number}", default=0))
+
+
+@short_and_long(6, max(SOAK, 24))
+def test_four_writers(store_url: str, examples: int) -> None:
+    """Every client registers every schema, in an order of its own, by turns in a subject of all and in its own."""
+    numbers = list(range(examples))
+    with services(PROCESSES, store_url, compatibility="NONE") as running:
+        clients = [client for _, client in running for _ in range(THREADS)]
+
+        def write(place: int) -> list[tuple[str, int, int, int]]:
+            order = random.Random(place).sample(numbers, len(numbers))
+            said = []
+            for number in order:
+                for subject in ("shared", f"own-{place}"):
+                    answer = clients[place].register(subject, schema(number))
+                    assert answer.status == 200, answer.body
+                    said.append((subject, number, answer.json["id"], answer.json["version"]))
+            return said
+
+        with ThreadPoolExecutor(len(clients)) as pool:
+            said = [one for some in pool.map(write, range(len(clients))) for one in some]
+        ids = {(number, schema_id) for _, number, schema_id, _ in said}
+        assert len(ids) == len(numbers), "a schema got two ids"
+        assert sorted(schema_id for _, schema_id in ids) == list(range(1, len(numbers) + 1)), "an id twice, or a hole"
+        versions = {(subject, number, version) for subject, number, _, version in said}
+        assert len(versions) == len(numbers) * (len(clients) + 1), "a schema got two versions"
+        for subject in ("shared", *(f"own-{place}" for place in range(len(clients)))):
+            held = sorted(version for name, _, version in versions if name == subject)
+            for _, client in running:
+                assert client.get(f"/subjects/{subject}/versions").json == held == list(range(1, len(numbers) + 1))
+
+
+@short_and_long(7, max(SOAK, 30))
+def test_register_and_look_up_are_never_stale(store_url: str, examples: int) -> None:
+    """What one process has answered, every other knows at once, also where it had kept another answer."""
+    with services(2, store_url, compatibility="NONE") as running:
+        first, second = (client for _, client in running)
+        for number in range(examples):
+            body = {"schema": schema(number)}
+            for client in (first, second):
+                assert client.send("POST", "/subjects/s", body).status == 404
+            version = first.register("s", schema(number)).json["version"]
+            for client in (second, first, second):
+                assert client.send("POST", "/subjects/s", body).json["version"] == version
+                assert client.register("s", schema(number)).json["version"] == version
+            if number % 3 == 0:
+                assert second.send("DELETE", f"/subjects/s/versions/{version}").status == 200
+                for client in (first, second):
+                    assert client.send("POST", "/subjects/s", body).status == 404
+                assert first.register("s", schema(number)).json["version"] == version + 1
+
+
+@pytest.mark.slow
+def test_other_reads_are_stale_for_a_second_at_most(store_url: str) -> None:
+    """Readers of one process ask all the time, so that its answers are kept ones, while another one writes."""
+    paths = ("/subjects/s/versions", "/subjects/s/versions/latest")
+    answered: list[tuple[int, float]] = []  # how many versions were answered, and when
+    late: list[tuple[str, float]] = []
+    done = threading.Event()
+    with services(2, store_url, compatibility="NONE") as running:
+        first, second = (client for _, client in running)
+        first.register("s", schema(0))
+        answered.append((1, time.monotonic()))
+
+        def read(path: str) -> int:
+            count = 0
+            while not done.is_set():
+                began = time.monotonic()
+                due = max(number for number, when in answered if when <= began - STALE_SECONDS or number == 1)
+                answer = second.get(path)
+                assert answer.status == 200
+                got = answer.json
+                seen = len(got) if isinstance(got, list) else got["version"]
+                if seen < due:
+                    late.append((path, began))
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(len(paths)) as pool:
+            readers = [pool.submit(read, path) for path in paths]
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                version = first.register("s", schema(len(answered))).json["version"]
+                answered.append((version, time.monotonic()))
+            done.set()
+            counts = [reader.result() for reader in readers]
+    assert not late
+    assert all(count > 1 for count in counts)
+    assert len(answered) > 10
+
+
+def test_all_kinds_of_writes_at_once(store_url: str) -> None:
+    """Deletes, configs and modes in between: only answers that the rules give, and a store that fits together."""
+    with services(PROCESSES, store_url, compatibility="NONE") as running:
+        clients = [client for _, client in running]
+
+        def work(place: int) -> Counter[int]:
+            chance, seen = random.Random(place), Counter[int]()
+            client = clients[place % len(clients)]
+            for _ in range(max(SOAK, 25)):
+                subject = f"s{chance.randrange(3)}"
+                seen[mixed(client, subject, chance)] += 1
+            return seen
+
+        with ThreadPoolExecutor(PROCESSES * THREADS) as pool:
+            seen = sum(pool.map(work, range(PROCESSES * THREADS)), Counter[int]())
+        assert not {status for status in seen if status not in (200, 404, 422)}, seen
+        texts: dict[int, str] = {}
+        for subject in clients[0].get("/subjects?deleted=true").json:
+            for client in clients:
+                held = client.get(f"/subjects/{quote(subject)}/versions?deleted=true").json
+                assert held == sorted(set(held))
+            for version in held:
+                one = clients[0].get(f"/subjects/{quote(subject)}/versions/{version}?deleted=true").json
+                assert texts.setdefault(one["id"], one["schema"]) == one["schema"], "one id for two schemas"
+        assert len(set(texts.values())) == len(texts), "two ids for one schema"
+
+
+def mixed(client: Client, subject: str, chance: random.Random) -> int:
+    """One random request."""
+    kind = chance.choice(["register"] * 4 + ["soft", "hard", "config", "mode", "version"])
+    if kind == "register":
+        return client.register(subject, schema(chance.randrange(6))).status
+    if kind == "config":
+        return client.send("PUT", f"/config/{subject}", {"compatibility": "NONE"}).status
+    if kind == "mode":
+        return client.send("PUT", f"/mode/{subject}", {"mode": "READWRITE"}).status
+    if kind == "version":
+        return client.send("DELETE", f"/subjects/{subject}/versions/{chance.randrange(1, 5)}").status
+    return client.send("DELETE", f"/subjects/{subject}{'?permanent=true' if kind == 'hard' else ''}").status

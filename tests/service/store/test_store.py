@@ -1,0 +1,205 @@
+"""The promises of `service.registry.ports`, checked on the real store."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from schemas.model.errors import RegistryError, SetupError
+from service.registry.identity import identity
+from service.registry.model import Content, Counts, Reference, Warned
+from service.registry.ports import Writer
+from service.store import SqlStore, open_store
+from tests.support.table import check_rows
+
+INT = Content(identity('"int"'), '"int"')
+LONG = Content(identity('"long"'), '"long"')
+
+
+def add(tx: Writer, subject: str, version: int, content: Content, context: str = ".") -> int:
+    schema_id = tx.id_of(context, content)
+    if schema_id is None:
+        schema_id = tx.new_id(context)
+        tx.put_schema(context, schema_id, content)
+    tx.put_version(context, subject, version, schema_id, content, ts=1000 + version)
+    return schema_id
+
+
+def test_versions_and_what_they_hold(store: SqlStore) -> None:
+    metadata = {"properties": {"a": "ä"}}
+    rich = replace(LONG, metadata=metadata, references=(Reference("n.T", "t", 1),))
+    with store.write() as tx:
+        assert add(tx, "t", 1, INT) == 1
+        assert add(tx, "s", 1, INT) == 1
+        assert add(tx, "s", 2, rich) == 2
+    with store.read() as tx2:
+        second = tx2.version("s", 2)
+        assert second is not None
+        assert second.content == rich
+        assert (second.subject, second.version, second.id, second.ts, second.deleted) == ("s", 2, 2, 1002, False)
+        assert tx2.latest("s") == second
+        assert tx2.by_content("s", INT) == tx2.version("s", 1)
+        assert [one.subject for one in tx2.holders(".", 1)] == ["t", "s"]
+        assert [(row.subject, row.version) for row in tx2.referrers("t", 1)] == [("s", 2)]
+        assert tx2.lookalikes("s") == [second]
+        assert tx2.lookalikes("t") == []
+        assert tx2.schema(".", 2) == rich
+        assert tx2.subjects() == [("s", True), ("t", True)]
+        assert [(one.subject, one.version) for one in tx2.search("s")] == [("s", 1), ("s", 2)]
+        assert tx2.ids_of(INT.identity) == [(".", 1)]
+
+
+def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        add(tx, "s", 2, LONG)
+        tx.soft_delete("s", [2])
+        assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
+        assert [one.version for one in tx.live("s")] == [1]
+        latest, with_deleted = tx.latest("s"), tx.latest("s", deleted=True)
+        assert latest is not None
+        assert with_deleted is not None
+        assert (latest.version, with_deleted.version) == (1, 2)
+        assert tx.by_content("s", LONG) is None
+        assert tx.by_content("s", LONG, deleted=True) == with_deleted
+        tx.soft_delete("s", [1])
+        assert tx.subjects() == [("s", False)]
+
+
+def test_an_id_is_never_handed_out_twice(store: SqlStore, store_url: str) -> None:
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        assert add(tx, "s", 2, LONG) == 2
+        tx.remove("s", [1, 2])
+        assert tx.holders(".", 2) == []
+        assert tx.id_of(".", LONG) is None
+    store.close()
+    again = open_store(store_url)
+    with again.write() as tx:
+        assert add(tx, "s", 1, LONG) == 3
+        assert tx.max_id(".") == 3
+        assert add(tx, ":.c:s", 1, INT, ".c") == 1, "ids count per context"
+    again.close()
+
+
+def test_a_schema_stays_while_somebody_holds_it(store: SqlStore) -> None:
+    with store.write() as tx:
+        add(tx, "a", 1, INT)
+        add(tx, "b", 1, INT)
+        tx.remove("a", [1])
+        assert [one.subject for one in tx.holders(".", 1)] == ["b"]
+
+
+def test_configs(store: SqlStore) -> None:
+    with store.write() as tx:
+        tx.put_config("s", {"compatibilityLevel": "FULL"})
+        tx.put_config("s", {"compatibilityLevel": "NONE"})
+        tx.put_config(":.:", {"normalize": True})
+    with store.read() as tx2:
+        assert tx2.configs(["s", "x", ":.:"]) == {"s": {"compatibilityLevel": "NONE"}, ":.:": {"normalize": True}}
+    with store.write() as tx:
+        tx.drop_config("s")
+        assert tx.configs(["s"]) == {}
+
+
+def test_a_failed_write_leaves_nothing(store: SqlStore) -> None:
+    def fail() -> None:
+        with store.write() as tx:
+            add(tx, "s", 1, INT)
+            tx.put_config("s", {})
+            raise KeyError("a defect")
+
+    with pytest.raises(KeyError):
+        fail()
+    with store.read() as tx2:
+        assert tx2.subjects() == []
+        assert tx2.configs(["s"]) == {}
+        assert tx2.max_id(".") == 0
+
+
+def test_readers_are_not_stopped_by_a_writer(store: SqlStore) -> None:
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        with store.read() as other:
+            assert other.subjects() == []
+    with store.read() as after:
+        assert after.subjects() == [("s", True)]
+
+
+def test_writers_wait_for_each_other(store: SqlStore) -> None:
+    inside: list[int] = []
+
+    def write(number: int) -> None:
+        with store.write() as tx:
+            inside.append(number)
+            add(tx, f"s{number}", 1, INT)
+            assert inside == [number], "another writer is inside"
+            inside.clear()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with store.read() as tx2:
+        assert len(tx2.subjects()) == len(threads)
+
+
+def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
+    store.check()
+    with store.write() as tx:
+        tx._sql.execute(text("DROP TABLE bridge_facts"))
+    with pytest.raises(RegistryError) as gone:
+        store.check()
+    assert gone.value.row.error_code == 50001
+
+
+NO_STORES: list[str] = [
+    "",
+    "registry.db",
+    "sqlite://",
+    "sqlite:///:memory:",
+    "mysql:///x",
+    "postgresql://",
+    "postgres://h",
+    "postgresql:///",
+]
+
+
+def test_urls_that_are_no_store() -> None:
+    def check(url: str) -> None:
+        with pytest.raises(SetupError):
+            open_store(url)
+
+    check_rows(NO_STORES, check)
+
+
+def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:
+    warned = Warned("s", 1, "KIND", "what", 5)
+    with store.write() as tx:
+        add(tx, "s", 1, INT)
+        add(tx, ":.c:s", 1, LONG, ".c")
+        tx.use_id(".", 50)
+        tx.use_id(".", 7)
+        assert add(tx, "s", 2, LONG) == 51
+        tx.soft_delete("s", [2])
+        tx.put_mode("s", "IMPORT")
+        tx.put_mode("s", "READONLY")
+        tx.put_mode("t", "IMPORT")
+        tx.put_mode("t", None)
+        tx.put_warning(warned)
+        tx.put_config("s", {"alias": "t"})
+    with store.read() as reader:
+        assert reader.modes(["s", "t"]) == {"s": "READONLY"}
+        assert reader.contexts() == [".c"]
+        assert reader.warnings() == reader.warnings("s") == [warned]
+        assert reader.warnings("t") == []
+        assert reader.all_configs() == {"s": {"alias": "t"}}
+        assert reader.counts() == Counts(schemas=3, subjects=2, live={"AVRO": 2}, deleted={"AVRO": 1})
+    with store.write() as tx:
+        tx.remove("s", [1])
+        tx.drop_context(".c")
+        assert (tx.warnings(), tx.contexts()) == ([], [])

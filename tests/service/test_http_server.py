@@ -1,0 +1,155 @@
+"""What one client can cost the others: long heads, slow requests, too many connections, large schemas."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+from service.http_server import LARGEST_HEAD, Slow
+from service.testing import running_service
+from tests.support.service import TIMEOUT, Client, column, process_service, record
+from tests.support.table import check_rows
+
+
+@contextmanager
+def raw(url: str) -> Iterator[socket.socket]:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=TIMEOUT) as opened:
+        yield opened
+
+
+def everything(opened: socket.socket) -> bytes:
+    """What comes until the other side ends the connection."""
+    chunks = []
+    try:
+        while chunk := opened.recv(65536):
+            chunks.append(chunk)
+    except ConnectionResetError:
+        pass
+    return b"".join(chunks)
+
+
+NEVER_ENDING: list[bytes] = [
+    b"",
+    b"GET /sub",
+    b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+    b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    b"POST /subjects/a/versions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+]
+
+
+def test_a_request_that_never_ends_is_ended() -> None:
+    """All at once: each would wait for the same clock."""
+    with running_service(read_seconds=0.1) as url, ThreadPoolExecutor(len(NEVER_ENDING)) as pool:
+
+        def check(begun: bytes) -> None:
+            with raw(url) as slow:
+                slow.sendall(begun)
+                everything(slow)
+                assert Client(url).get("/").status == 200
+
+        waiting = {begun: pool.submit(check, begun) for begun in NEVER_ENDING}
+        check_rows(NEVER_ENDING, lambda begun: waiting[begun].result())
+
+
+class Some:
+    """A connection as `Slow` looks at it."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.aborted: list[bool] = []
+        self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
+        self.scope: object = None
+        vars(self).update(parts)
+
+
+def test_who_is_too_slow() -> None:
+    """By a clock of the test's: only the same request, or the same answer, for longer than allowed."""
+    scope, flow = object(), SimpleNamespace(write_paused=False)
+    busy = SimpleNamespace(scope=scope, response_complete=False, more_body=False)
+    working = Some(scope=scope, cycle=busy, flow=flow)
+    idle = Some(scope=scope, cycle=SimpleNamespace(scope=scope, response_complete=True), flow=flow)
+    head = Some(scope=object(), cycle=None, flow=flow)
+    taking = Some(scope=scope, cycle=busy, flow=SimpleNamespace(write_paused=True))
+    slow, all_ = Slow(10), (working, idle, head, taking)
+    for now in (0.0, 9.0):
+        slow.look(all_, now)
+    head.scope = object()  # the next request
+    slow.look(all_, 10.5)
+    assert [bool(one.aborted) for one in all_] == [False, False, False, True]
+    slow.look(all_, 18.0)
+    assert not head.aborted
+    slow.look(all_, 20.6)
+    assert [bool(one.aborted) for one in all_] == [False, False, True, True]
+
+
+def test_a_head_has_a_largest_size() -> None:
+    with running_service() as url:
+
+        def check(begun: bytes) -> None:
+            more = b"X: y\r\n" if begun.endswith(b"\n") else b"x" * 6
+            with raw(url) as opened:
+                try:
+                    opened.sendall(begun)
+                    for _ in range(4 * LARGEST_HEAD // 600):
+                        opened.sendall(more * 100)
+                except ConnectionError:
+                    pass
+                assert everything(opened)[:12] in (b"HTTP/1.1 431", b"")
+                assert Client(url).get("/").status == 200
+
+        check_rows([b"GET /", b"GET / HTTP/1.1\r\nX: ", b"GET / HTTP/1.1\r\n"], check)
+
+
+def test_a_long_but_allowed_head_is_read() -> None:
+    with running_service() as url:
+        assert Client(url).get("/", **{"X-Long": "x" * (LARGEST_HEAD // 2)}).status == 200
+
+
+def test_more_connections_than_allowed() -> None:
+    """What counts is how many are open when a request comes; who is refused is told to close."""
+    with running_service(max_connections=3) as url:
+        with ExitStack() as stack:
+            opened = [stack.enter_context(raw(url)) for _ in range(8)]
+            for one in opened:
+                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            statuses = {one.recv(100)[:12] for one in opened}
+        assert b"HTTP/1.1 503" in statuses
+        assert statuses <= {b"HTTP/1.1 200", b"HTTP/1.1 503"}
+        assert Client(url).get("/").status == 200
+
+
+def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
+    """Heads and bodies that never end; whoever sends whole requests is served, and at the end all is there."""
+    begun = (b"GET /subjects HTTP/1.1\r\nX: ", b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
+    with process_service(tmp_path) as (_, client), ExitStack() as stack:
+        slow = [stack.enter_context(raw(client.url)) for _ in range(500)]
+        for number, one in enumerate(slow):
+            one.sendall(begun[number % 2])
+        for number in range(50):
+            assert client.register(f"s{number}", record("A", column("a"))).status == 200
+            slow[number].sendall(b" ")
+        assert len(client.get("/subjects").json) == 50
+
+
+def test_schemas_and_references_have_limits() -> None:
+    with running_service(max_schema_bytes=2000, max_references=2) as url:
+        client = Client(url)
+        assert client.register("a", record("A")).status == 200
+        answer = client.register("a", record("A", doc="é" * 1000))
+        words = "Register operation failed because schema is too large"
+        assert (answer.status, answer.json) == (422, {"error_code": 42209, "message": words})
+        many = [{"name": str(number), "subject": "a", "version": 1} for number in range(3)]
+        for path in ("/subjects/b/versions", "/subjects/b", "/compatibility/subjects/b/versions"):
+            answer = client.send("POST", path, {"schema": record("B"), "references": many})
+            assert (answer.status, answer.json["error_code"]) == (422, 42201), path
+            assert answer.json["message"] == "The schema has 3 references, 2 are taken"
+        deep = json.dumps({"schema": "[" * 1900})
+        assert client.send("POST", "/subjects/c/versions", deep.encode()).error == (422, 42201)
+        assert client.send("POST", "/subjects/c/versions", b"[" * 1_000_000).error == (400, 400)

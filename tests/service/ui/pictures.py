@@ -1,0 +1,115 @@
+"""The pictures in docs/images, taken of a real service:   python -m tests.service.ui.pictures docs/images"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Page, sync_playwright
+
+from service.testing import running_service
+from tests.service.ui.conftest import _ARGUMENTS, _CHROMIUM, SHOP, part
+from tests.support.service import Client
+
+_START: Final = 1_767_607_800_000  # 2026-01-05
+_HOUR: Final = 3_600_000
+DDL: Final = (
+    (0, "CREATE TABLE bills (id BIGINT UNSIGNED PRIMARY KEY, price DECIMAL(12,2) NOT NULL, note TEXT)"),
+    (76, "ALTER TABLE bills ADD COLUMN paid TINYINT NULL, ADD COLUMN due DATE NULL"),
+    (217, "ALTER TABLE bills ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'"),
+)
+JOBS: Final = (("bills-to-lake", "merge", "delta", "delta:/lake/bills"),
+               ("bills-to-debezium", "transcode", "debezium", "kafka:shop_bills_debezium"))  # fmt: skip
+
+
+def fill(client: Client) -> None:
+    """The shop's subjects, and a table with a history whose schemas are registered as TiCDC would."""
+    for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        client.send("POST", f"/subjects/{part(one['subject'])}/versions", {"schema": one["schema"]})
+    for hours, query in DDL:
+        commit_ts = (_START + hours * _HOUR) << 18
+        body = {"commit_ts": commit_ts, "db": "shop", "query": query}
+        assert client.send("POST", "/history/ddl", body).status == 200
+        table = client.get(f"/history/shop/bills/at/{commit_ts}?inclusive=true").json
+        mode = next(one for one in table["avro"] if one["decimal"] == "string" and one["extension"])
+        ids = []
+        for side in ("key", "value"):
+            answer = client.send("POST", f"/subjects/tidb_shop_bills-{side}/versions", {"schema": mode[side]})
+            assert answer.status == 200
+            ids.append(answer.json["id"])
+        for job, command, to, target in JOBS:
+            told = {"topic": "tidb_shop_bills", "db": "shop", "table": "bills", "table_version": commit_ts,
+                    "schema_id": ids[1], "rows": 1000 + hours * 731}  # fmt: skip
+            head = {"job": job, "command": command, "from": "avro", "to": to, "source": "kafka", "target": target}
+            assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
+
+
+def subjects(page: Page) -> None:
+    page.goto("/ui/subjects")
+
+
+def table(page: Page) -> None:
+    page.goto("/ui/tables/shop/bills")
+
+
+def dry_run(page: Page) -> None:
+    page.goto("/ui/dry-run?db=shop")
+    page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN branch INT NOT NULL")
+    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("status").wait_for()
+
+
+def lineage(page: Page) -> None:
+    page.goto("/ui/lineage")
+
+
+def diff(page: Page) -> None:
+    page.goto("/ui/subjects/tidb_shop_customers-value/diff")
+
+
+def explain(page: Page) -> None:
+    lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
+    sent = ((json.loads(line)["key_b64"], json.loads(line)["value_b64"] or "") for line in lines)
+    key, value = next(one for one in sent if base64.b64decode(one[1]).startswith(b"\0\0\0\0\4"))
+    page.goto("/ui/explain")
+    page.get_by_label("Key").fill(key)
+    page.get_by_label("Value").fill(value)
+    page.get_by_label("Changefeed's time zone").fill("Asia/Shanghai")
+    page.get_by_role("button", name="Explain").click()
+    price = page.get_by_role("row", name="after.price")
+    price.locator("summary").click()
+    price.scroll_into_view_if_needed()
+
+
+PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] = (
+    ("subjects", subjects, 1600, 620, "light"),
+    ("table", table, 1600, 860, "light"),
+    ("dry-run", dry_run, 1600, 1000, "light"),
+    ("diff", diff, 1600, 700, "dark"),
+    ("lineage", lineage, 1600, 660, "light"),
+    ("explain", explain, 380, 800, "dark"),
+)
+
+
+def main(folder: Path) -> None:
+    path = next(filter(None, map(shutil.which, _CHROMIUM)))
+    with running_service() as url, sync_playwright() as playwright:
+        fill(Client(url))
+        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        for name, show, width, height, scheme in PICTURES:
+            size = {"width": width, "height": height}
+            with browser.new_context(base_url=url, viewport=size, color_scheme=scheme) as context:  # type: ignore[arg-type]
+                page = context.new_page()
+                show(page)
+                page.screenshot(path=folder / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,149 @@
+"""The pages about tables: timeline, as-of, the dry run."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+from markupsafe import escape
+from playwright.sync_api import Page, expect
+
+from service.testing import running_service
+from tests.service.ui.conftest import EVIL, part
+from tests.support.golden import GOLDEN
+from tests.support.history_events import ddl, resolved, write
+from tests.support.history_events import line as text_of
+from tests.support.service import Client, ended
+
+
+def test_the_timeline_says_what_each_ddl_changed(page: Page) -> None:
+    page.goto("/ui/tables")
+    page.get_by_role("link", name="shop.orders", exact=True).click()
+    expect(page.get_by_text("3 versions")).to_be_visible()
+    altered = page.get_by_role("listitem").filter(has_text="ALTER TABLE orders")
+    expect(altered).to_contain_text("paid tinyint NULL")
+    expect(altered).to_contain_text("price: decimal(12,2) NOT NULL → decimal(14,2) NOT NULL")
+    expect(page.get_by_role("listitem").filter(has_text="RENAME TABLE")).to_contain_text("GONE")
+
+
+def test_as_of_follows_the_rule_of_rows(page: Page) -> None:
+    """A row at the DDL's own commit_ts has the table from before it."""
+    page.goto("/ui/tables/shop/orders")
+    page.get_by_label("As of").fill(str(200 << 18))
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(12,2)")
+    page.get_by_label("with a DDL at that very commit_ts").check()
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(14,2)")
+    page.get_by_label("As of").fill("tomorrow")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("alert")).to_contain_text("tomorrow")
+
+
+def test_versions_can_be_picked_and_walked_through(page: Page) -> None:
+    page.goto("/ui/tables/shop/orders")
+    offered = page.locator("#versions option")
+    expect(offered).to_have_count(3)
+    expect(offered.nth(1)).to_have_attribute("value", str(200 << 18))
+    page.get_by_role("link", name=str(200 << 18)).click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(14,2)")
+    page.get_by_role("link", name="the one before").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(12,2)")
+    expect(page.get_by_role("link", name="the one before")).to_have_count(0)
+    page.get_by_role("link", name="the one after").click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(14,2)")
+
+
+def test_drift_is_shown_with_its_table(page: Page) -> None:
+    """The newest schema of a subject is that of no version of its table."""
+    page.goto("/ui/tables")
+    drift = page.get_by_role("listitem").filter(has_text="the newest schema is that of no known version")
+    drift.get_by_role("link", name="tidb_shop_orders-value version 1").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("tidb_shop_orders-value")
+
+
+def test_rows_that_contradict_the_history(tmp_path: Path) -> None:
+    """A row of TiCDC's after a CREATE TABLE that gives other columns."""
+    rows = (GOLDEN / "open" / "evolution.default.jsonl").read_text(encoding="utf-8").splitlines()
+    keys = ((line, json.loads(base64.b64decode(json.loads(line)["key_b64"])[16:])) for line in rows)
+    line, key = next((line, key) for line, key in keys if key["t"] == 1)
+    create = ddl(
+        key["ts"] - (1 << 18), key["scm"], key["tbl"], f"CREATE TABLE `{key['tbl']}` (`other` INT PRIMARY KEY)"
+    )
+    file = write(tmp_path / "drift.jsonl", [create])
+    file.write_text(file.read_text() + line + "\n" + text_of(resolved(key["ts"] + (1 << 18))))
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    ended("track", "--in", str(file), "--store", store, "--changefeed", "<b>", cwd=tmp_path).check_returncode()
+    with running_service(store) as url:
+        client = Client(url)
+        (drift,) = client.get("/history/drift").json["drift"]
+        for path in ("/ui/tables", f"/ui/tables/{key['scm']}/{key['tbl']}"):
+            shown = client.send("GET", path)
+            assert shown.status == 200
+            assert f"<b>{drift['kind']}</b>".encode() in shown.body
+            assert escape(drift["detail"]).encode() in shown.body
+            assert b"&lt;b&gt;" in shown.body
+
+
+def test_lineage_from_topic_to_job(page: Page) -> None:
+    page.goto("/ui/lineage")
+    expect(page.get_by_role("heading", name="Topic tidb_shop_orders")).to_be_visible()
+    row = page.get_by_role("row", name="shop-to-lake")
+    expect(row).to_contain_text("shop-to-lake (decode)")
+    expect(row).to_contain_text("1,234")
+    expect(row.get_by_role("link", name="tidb_shop_orders-value version 1")).to_be_visible()
+    row.get_by_role("link", name=str(200 << 18)).click()
+    expect(page.get_by_role("row", name="price")).to_contain_text("decimal(14,2)")
+    page.goto("/ui/lineage")
+    expect(page.get_by_role("cell", name=EVIL).first).to_be_visible()
+    page.get_by_label("Job").fill("nobody")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("Nothing of that was told.")).to_be_visible()
+
+
+def test_one_of_several_changefeeds() -> None:
+    """Nobody said which: the one that has the table, or a choice."""
+    with running_service() as url:
+        client = Client(url)
+        for feed, table in (("a", "twice"), ("b", "twice"), ("b", "one")):
+            body = {"commit_ts": 100 << 18, "db": "d", "query": f"CREATE TABLE {table} (id INT PRIMARY KEY)"}
+            assert client.send("POST", f"/history/ddl?changefeed={feed}", body).status == 200
+        moved = client.send("GET", "/ui/tables/d/one")
+        assert (moved.status, moved.headers["location"]) == (303, "/ui/tables/d/one?changefeed=b")
+        choice = client.send("GET", "/ui/tables/d/twice")
+        assert choice.status == 200
+        assert all(f"/ui/tables/d/twice?changefeed={feed}".encode() in choice.body for feed in "ab")
+        assert client.send("GET", "/ui/tables/d/none").status == 422
+
+
+def test_the_dry_run_of_the_documents_case(page: Page, served: Client) -> None:
+    page.goto("/ui/tables")
+    page.get_by_role("link", name="Dry run").click()
+    page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN x INT NOT NULL")
+    page.get_by_label("Database").fill("shop")
+    page.get_by_text("The changefeed's settings").click()
+    page.get_by_label("Sink URI").fill("kafka://127.0.0.1:9092/t?protocol=avro&topic={schema}_{table}")
+    report = served.send(
+        "POST",
+        "/history/dry-run",
+        {"db": "shop", "sql": "ALTER TABLE bills DROP COLUMN note, ADD COLUMN x INT NOT NULL"},
+    )
+    assert report.status == 200
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    expect(page.get_by_text("add column `x` INT, NOT NULL, no default").first).to_be_visible()
+
+
+def test_a_hostile_table_is_text(page: Page) -> None:
+    page.goto(f"/ui/tables/shop/{part(EVIL[:20])}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"shop.{EVIL[:20]}")
+    page.get_by_role("link", name=str(400 << 18)).click()
+    expect(page.get_by_role("row", name="id")).to_contain_text("<script>")  # the column's comment
+    assert "ticdc-bridge" in page.title()
+
+
+def test_a_table_nobody_saw_says_what_to_do(served: Client) -> None:
+    answer = served.send("GET", "/ui/tables/shop/nope")
+    assert answer.status == 404
+    assert b"POST /history/snapshot" in answer.body

@@ -1,0 +1,320 @@
+"""Batches of messages through the compiled readers: the change events that `message_codec.decode_one` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from schemas import columnar
+from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.plain_lines import BESIDE
+from schemas.columnar.rows import Form
+from schemas.model.errors import WireError
+from schemas.model.event import Event, Message, RowChange
+from schemas.model.spark_types import EXACT, Types
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import BY_NAME
+from schemas.plain.writer import json_line
+from spark_jobs.arrow import batches, input_batches, view_checks
+from spark_jobs.arrow.change_schema import tidb_row
+from spark_jobs.arrow.changes import ChangeReader
+from spark_jobs.arrow.lines import LineReader
+from spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
+from spark_jobs.commands.main import main
+from spark_jobs.io.message_files import message_line, message_of_row
+from spark_jobs.jobs import in_process_batches
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from spark_jobs.pipeline.newest_columns import newest_table
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.table_view import TableView, check_number
+from spark_jobs.spark import data_source
+from spark_jobs.streaming.pieces import JobBatches, one_of
+from tests.spark_jobs.arrow.test_messages import STEPS, _added, _batch, _mixed, _results
+from tests.spark_jobs.spark.test_temporal_sql import strange
+from tests.support.golden import Golden, cases
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
+_TEXTS = pa.map_(pa.string(), pa.string())
+_STAMP = pa.timestamp("us", "UTC")
+_SOURCE: Any = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", _STAMP)]
+_ERROR: Any = [("code", pa.string()), ("detail", pa.string()), ("key", pa.binary()), ("value", pa.binary())]
+_CHANGES = pa.schema(
+    [
+        ("kind", pa.string()), ("op", pa.string()), ("commit_ts", pa.int64()), ("commit_time", _STAMP),
+        ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
+        ("key", pa.list_(pa.string())), ("before", _TEXTS), ("after", _TEXTS), ("flags", pa.list_(pa.string())),
+        ("ddl_type", pa.int32()), ("query", pa.string()), ("row", pa.int32()), ("source", pa.struct(_SOURCE)),
+        ("error", pa.struct(_ERROR)),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "FEW", 1)
+
+
+def _same(batch: Any, side: Side) -> int:
+    """One batch both ways; how many of the messages the kernels took."""
+    decoder, summary, want = side.decoder(), Summary(), list[dict[str, Any]]()
+    for found in batch.to_pylist():
+        message = message_of_row(found)
+        result = decode_one(decoder, message)
+        summary.count(result, message.topic)
+        want += _all_rows(result, message)
+    wanted = _sorted(pa.RecordBatch.from_pylist(want, schema=_CHANGES).to_pylist())
+    got = _sorted([row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()])
+    assert len(got) == len(wanted)
+    for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
+        assert mine == theirs, f"{number}"
+    reader, told, rest = ChangeReader(side, _CHANGES), Summary(), 0
+    for part, _, others in reader.parts(batch, told):
+        for row in part.take(pa.array(others)).to_pylist():
+            message = message_of_row(row)
+            told.count(reader.one(message), message.topic)
+            rest += 1
+    for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
+        assert getattr(told, name) == getattr(summary, name), name
+    return int(batch.num_rows - rest)
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A map's entries have no order: classic Open messages have theirs by name, the kernels the table's."""
+    return [{**row, **{s: row[s] and sorted(row[s]) for s in ("before", "after")}} for row in rows]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("format_", list(columnar.READERS))
+def test_golden_cases(format_: str, step: int) -> None:
+    taken = 0
+    for golden in cases(format_)[::step]:
+        messages = _mixed(golden)
+        if format_ != "avro":  # its readers learn from what they read, and want more than a few messages of a table
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same(_batch(messages), golden.side(ddl=True))
+    assert taken > 100, "the kernels took next to nothing"
+
+
+# ---------------------------------------------------------------------------------------------- lines
+def _same_lines(messages: list[Message], side: Side) -> int:
+    """One batch as lines, both ways; how many of the messages the kernels took."""
+    decoder, summary, want = side.decoder(), Summary(), list[list[str]]()
+    for message in messages:
+        result = decode_one(decoder, message)
+        summary.count(result, message.topic)
+        want.append([json_line(line) for line in plain_lines(result, message)])
+    reader, told, got, taken = LineReader(side), Summary(), [list[str]() for _ in messages], 0
+    start = 0
+    for part, fast, rest in reader.parts(_batch(messages), told):
+        if fast is not None:
+            for at, number, line in zip(fast.origin, fast.part, fast.lines.to_pylist(), strict=True):
+                assert number == len(got[start + at])
+                got[start + at].append(line)
+            taken += len(set(fast.origin.tolist()))
+        for at in rest.tolist():
+            result = reader.one(messages[start + at])
+            told.count(result, messages[start + at].topic)
+            got[start + at] = [json_line(line) for line in plain_lines(result, messages[start + at])]
+        start += part.num_rows
+    for mine, theirs in zip(got, want, strict=True):
+        assert mine == theirs
+    for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
+        assert getattr(told, name) == getattr(summary, name), name
+    return taken
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("format_", sorted(BESIDE))
+def test_lines_of_golden_cases(format_: str, step: int) -> None:
+    """Byte for byte: the order of the columns, and what a message has beside its row."""
+    taken = 0
+    for golden in cases(format_)[::step]:
+        messages = _mixed(golden)
+        if format_ != "avro":
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same_lines(messages, golden.side(ddl=True))
+    assert taken > 200 // step, "the kernels took next to nothing"
+
+
+# ---------------------------------------------------------------------------------------------- one table in view
+_VIEWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("avro", "wide.before.ext1", {}),
+    ("avro", "evolution.ext1", {"missing": "default"}),
+    ("craft", "evolution.default", {"on_lossy": "flag"}),
+    ("debezium", "evolution.ext.schema", {}),
+    ("open", "wide_novec.nooldvalue", {"on_lossy": "flag"}),
+)
+
+
+@pytest.mark.parametrize("types", [EXACT, Types("typed", "interval")], ids=["exact", "typed"])
+@pytest.mark.parametrize(("format_", "name", "more"), _VIEWS, ids=[f"{v[0]}-{v[1]}" for v in _VIEWS])
+def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], types: Types) -> None:
+    """Structs, and maps of what the view's types can hold: those that the codec gives with the same view."""
+    golden = Golden(format_, name)
+    side = golden.side(ddl=True)
+    messages = [replace(m, offset=n, timestamp=n) for n, m in enumerate(golden.messages() * 6)]
+    tables = {e.table.id for m in golden.messages() for e in decode_one(side.decoder(), m).events if _is_row(e)}
+    taken = 0
+    for id_ in sorted(tables):
+        view = TableView(newest_table(side, id_), types, **more)
+        seen = replace(side, view=view)
+        taken += _same(_batch(messages), seen)
+        kind = data_source.changes(tidb_row(view.table, view.types))
+        schema, one = to_arrow_schema(kind), _Source(seen, kind)
+        want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
+        made = list(_Source(seen, kind, messages).read(data_source.FilePart("")))
+        got = [row for batch in made for row in batch.to_pylist()]
+        assert got == pa.RecordBatch.from_pylist(want, schema=schema).to_pylist()
+    assert taken > 20, "the kernels took next to nothing"
+    assert len(tables) > 0
+
+
+@pytest.mark.parametrize("format_", ["avro", "craft", "open", "debezium"])
+def test_columns_of_no_definition(format_: str) -> None:
+    side, messages = strange(format_)
+    many = [replace(m, offset=n, timestamp=n) for n, m in enumerate(messages * 12)]
+    id_ = TableId("shop", "t")
+    for table in (newest_table(side, id_), Table(id_, ())):  # merge's view has no columns: definitions have them
+        seen = replace(side, view=TableView(table))
+        assert isinstance(decode_one(seen.decoder(), messages[0]).error, WireError)
+        assert _same(_batch(many), seen) >= 12
+
+
+def _is_row(event: Event) -> TypeGuard[RowChange]:
+    return isinstance(event, RowChange)
+
+
+class _Source(data_source._Decoding):
+    def __init__(self, side: Side, schema: Any, messages: Iterable[Message] = ()) -> None:
+        self._side, self._schema, self._messages = side, schema, messages
+
+    def _items(self, part: Any) -> Any:
+        return iter(self._messages)
+
+
+# ---------------------------------------------------------------------------------------------- the command
+_COMMANDS: tuple[tuple[str, str, list[str]], ...] = (
+    ("avro", "bulk.ext1", []),
+    ("avro", "evolution.ext1", ["--table", "test.evo", "--types", "typed", "--on-lossy", "flag"]),
+    ("avro", "wide.before.ext1", ["--table", "test.wide"]),
+    ("debezium", "evolution.ext.schema", []),
+    ("open", "bulk.batch1", ["--on-error", "drop"]),
+)
+
+
+@pytest.mark.parametrize(("format_", "name", "more"), _COMMANDS, ids=[f"{c[0]}-{c[1]}" for c in _COMMANDS])
+def test_the_command_without_spark(
+    format_: str,
+    name: str,
+    more: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Same output, dead letters and counts by kernels as message by message, whatever stands between."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(in_process_batches, "AFTER", 7)
+    golden = Golden(format_, name)
+    lines = [json_line(message_line(m)) for m in _mixed(golden) * (24 if format_ == "debezium" else 4)]
+    lines[11:11] = ["nope", "", '{"value_b64":"AAAA"}']
+    lines.append(json_line(message_line(Message(b"k", b"v", "t", 1 << 40))))
+    Path("in.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["decode", "--format", format_, "--in", "in.jsonl", "--dead-letter", "dead", *more]
+    words += ["--schemas" if format_ == "avro" else "--ddl", str(golden.meta_file)]
+    end, told, taken = "parquet" if "--table" in more else "jsonl", [], []
+    in_order = in_process_batches._in_order
+
+    def noted(items: Any, fast: Any, rest: list[int]) -> Any:
+        taken.append(0 if fast is None else len(fast.origin))
+        return in_order(items, fast, rest)
+
+    monkeypatch.setattr(in_process_batches, "_in_order", noted)
+    for ready in (False, True):
+        monkeypatch.setattr(in_process_batches.Warming, "check", lambda _, ready=ready: ready)
+        monkeypatch.setattr(input_batches, "_BATCH", 50)
+        out = Path(f"{ready}.{end}")
+        assert main([*words, "--out", str(out)]) == (0 if "drop" in more else 1)
+        found: Any = pq.read_table(out).to_pylist() if end == "parquet" else out.read_bytes()
+        dead = Path("dead").read_bytes() if Path("dead").exists() else None
+        told.append((found, dead, capsys.readouterr().err))
+    assert told[0] == told[1]
+    assert sum(taken) > 20, "the kernels took next to nothing"
+
+
+def test_kernels_are_made_ready_beside_the_job() -> None:
+    """A process of its own compiles them; it ends well where they are there."""
+    warming = in_process_batches.Warming("avro", "warm_lines")
+    assert warming.check() in (False, True)
+    assert warming._process.wait() == 0
+    assert warming.check()
+    warming.stop()
+    other = in_process_batches.Warming("craft", "warm_lines")  # no kernels write its lines
+    assert not other.check()
+    assert other._process.wait() == 1
+    assert not other.check()
+
+
+@pytest.mark.parametrize("format_", ["avro", "open"])
+def test_a_timestamp_that_is_none_is_null(format_: str) -> None:
+    """Kafka's -1, which Spark and Arrow hold as a time, the last millisecond of 1969."""
+    golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "bulk.batch1")
+    messages = [replace(m, offset=n, timestamp=-1 if n % 3 else n) for n, m in enumerate(golden.messages())]
+    side, batch = golden.side(ddl=True), _batch(messages)
+    assert batch.column("timestamp")[1].as_py().year == 1969
+    assert _same(batch, side) > 10
+    rows = [row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()]
+    assert all((row["source"]["timestamp"] is None) == bool(row["source"]["offset"] % 3) for row in rows)
+    assert _same_lines(messages, side) > 10
+
+
+def test_decimals_of_a_view() -> None:
+    """More digits than Python's arithmetic has by default are a value like any other."""
+    many = ["9" * 32 + ".999999", "-" + "9" * 32 + ".1", "0.000000", "1.5000000"]
+    _check_decimals(38, 6, many, ["1" + "0" * 32, "0.0000001"])
+    _check_decimals(30, 0, ["9" * 30, "-1", "0"], ["1" + "0" * 30, "0.5"])
+    _check_decimals(5, 5, ["0.99999", "-0.00000"], ["1.00000", "0.000001"])
+
+
+def _check_decimals(length: int, scale: int, fits: list[str], not_: list[str]) -> None:
+    column = Column("d", BY_NAME["decimal"], length=length, scale=scale)
+    for text in fits:
+        check_number(column, text, column.type.kind)
+    for text in not_:
+        with pytest.raises((ValueError, ArithmeticError)):
+            check_number(column, text, column.type.kind)
+    texts = pa.array([*fits, *not_, None])
+    unfit = view_checks._number(column, {Form.TEXT})
+    assert unfit is not None
+    wrong = unfit(None, np.arange(len(texts)), texts)  # type: ignore[arg-type]
+    assert wrong.tolist() == [False] * len(fits) + [True] * len(not_) + [False]
+
+
+@pytest.mark.parametrize("format_", ["avro", "debezium"])
+def test_lines_of_the_command_with_spark(format_: str) -> None:
+    """Rows of results for many messages, or for one: their order, lines and counts; the counts are of all."""
+    golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "evolution.ext.schema")
+    messages = _mixed(golden) * (1 if format_ == "avro" else 24)
+    work, batch = Work(golden.side(ddl=True)), _batch(messages)
+    batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
+    job = JobBatches(work, _results().append(pa.field("messages", pa.int64())))
+    got = [row for made in job([batch]) for row in made.to_pylist()]
+    want = [row for made in job._one_by_one([batch], one_of(work)) for row in made.to_pylist()]
+    assert [line for row in got for line in row["lines"]] == [line for row in want for line in row["lines"]]
+    assert [row["error"] for row in got if row["error"]] == [row["error"] for row in want if row["error"]]
+    assert _added(got) == _added(want)
+    assert sum(row["messages"] or 1 for row in got) == len(want)
+    assert len(got) < len(want)
+    place = 7
+    for row in got:
+        assert row["position"] == place
+        place += row["messages"] or 1

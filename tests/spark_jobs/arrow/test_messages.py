@@ -1,0 +1,355 @@
+"""Batches of messages through compiled readers and writers: what `message_codec.transcode_one` makes of each
+message.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.model.event import DdlEvent, Message
+from schemas.model.options import Options
+from schemas.plain.writer import json_line
+from spark_jobs.arrow import batches
+from spark_jobs.arrow import messages as arrow_messages
+from spark_jobs.arrow.event_rows import message_rows
+from spark_jobs.arrow.input_batches import messages_of_lines
+from spark_jobs.arrow.messages import RowFinder, Transcoder
+from spark_jobs.arrow.worker_functions import TranscodeBatches
+from spark_jobs.commands.main import main
+from spark_jobs.io.dead_letters import DETAIL, REASON
+from spark_jobs.io.message_files import message_line, message_of_row
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.streaming.kafka_sender import Sender, dead_letters
+from spark_jobs.streaming.pieces import JobBatches, Told, Worker
+from spark_jobs.streaming.sinks import ID
+from tests.support.golden import Golden, Registry, cases
+from tests.support.reference_codecs import SlowReader, SlowWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_STAMP = pa.timestamp("us", "UTC")
+_KAFKA = pa.schema(
+    [
+        ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+        ("offset", pa.int64()), ("timestamp", _STAMP), ("headers", _HEADERS),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+_MESSAGES = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
+        ("timestamp", _STAMP), ("headers", _HEADERS),
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])), ("skipped", pa.string()),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+_PAIRS = [
+    ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
+    ("craft", "avro"),
+]  # fmt: skip
+_MORE_PAIRS = [("craft", "debezium"), ("open", "debezium")]
+STEPS = [6, pytest.param(1, marks=pytest.mark.slow, id="all")]
+"""Every sixth golden case, from the first on; all."""
+_OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}
+
+
+@pytest.fixture(autouse=True)
+def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small batches too."""
+    monkeypatch.setattr(batches, "FEW", 1)
+    monkeypatch.setattr(arrow_messages, "FEW", 1)
+
+
+def _batch(messages: list[Message]) -> Any:
+    rows = [
+        {
+            "key": m.key, "value": m.value, "topic": m.topic, "partition": m.partition, "offset": m.offset,
+            "timestamp": None if m.timestamp is None else m.timestamp * 1000,
+            "headers": [{"key": k, "value": v} for k, v in m.headers] or None,
+        }
+        for m in messages
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=_KAFKA)
+
+
+def _mixed(golden: Golden) -> list[Message]:
+    """A case's messages, some with headers, and between them messages that no decoder takes."""
+    found = []
+    for n, message in enumerate(golden.messages()):
+        bad = Message(b"k", b"\x07nope", message.topic, 1, None, 5, (("why", None), ("x", b"\x00\xff")))
+        headers = (("trace", b"%d" % n), ("trace", b"")) if n % 3 == 0 else ()
+        found += [bad] * (n % 5 == 2) + [replace(message, offset=n, headers=headers)]
+    return found
+
+
+def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
+    """One batch both ways; how many of the messages the kernels took."""
+    decoder, encoder = read.decoder(), write.encoder()
+    summary = Summary()
+    want: list[dict[str, Any]] = []
+    for found in batch.to_pylist():
+        message = message_of_row(found)
+        result = transcode_one(decoder, encoder, message, topic)
+        summary.count(result, message.topic)
+        want += message_rows(result, message)
+    made = TranscodeBatches(read, write, topic, _MESSAGES)([batch])
+    got = [row for some in made for row in some.to_pylist()]
+    assert len(got) == len(want)
+    wanted = pa.RecordBatch.from_pylist(want, schema=_MESSAGES).to_pylist()
+    for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
+        assert mine == theirs, f"{number}"
+    worker, told, rest = Worker(Work(read, write, topic)), Told(), 0
+    for part, _, others in worker.parts(batch, told):
+        for row in part.take(pa.array(others)).to_pylist():
+            done = worker.done(row)
+            assert done is not None
+            told.count(*done, row)
+            rest += 1
+    for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
+        assert getattr(told.summary, name) == getattr(summary, name), name
+    return int(batch.num_rows - rest)
+
+
+def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
+    registry: Any = Registry()
+    return golden.side(ddl=True), Side(to, registry, Options.of({**_OPTIONS, "time_zone": golden.zone}))
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("read", "write"),
+    [pytest.param(*p, id="-".join(p), marks=[pytest.mark.slow] * (p in _MORE_PAIRS)) for p in _PAIRS + _MORE_PAIRS],
+)
+def test_golden_cases(read: str, write: str, step: int) -> None:
+    """The kernels themselves. Those that learn from what they read need more than a few messages of a table."""
+    assert arrow_messages.takes(read, write)
+    taken = 0
+    for n, golden in enumerate(cases(read)[::step]):
+        messages = _mixed(golden)
+        if read != "avro":
+            messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
+        taken += _same(_batch(messages), *_sides(golden, write), "to_{schema}.{table}" if n % 2 else None)
+    assert taken > 200 // step, "the kernels took next to nothing"
+
+
+def test_lines_of_a_message_file() -> None:
+    """What --spark makes of a file's lines, those that are none among them, is what it makes of them one by one."""
+    golden = next(g for g in cases("avro") if str(g) == "avro/wide_novec.dec_precise.big_long.ext1")
+    read, write = _sides(golden, "debezium")
+    lines = [json_line(message_line(m)).encode() for m in _mixed(golden)]
+    odd = [b"", b" \r", b"nope", b'{"key_b64":"=","value_b64":null}', b"[" * 5000, b"\xff"]
+    one = json.loads(lines[0])
+    odd += [json.dumps({**one, "topic": "\ud800"}).encode(), json.dumps({**one, "timestamp": 1 << 60}).encode()]
+    odd.append(b'{"value_b64":"AAAA"}')
+    for number, line in enumerate(odd):
+        lines.insert(number * 3, line)
+    batch = pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), "position": pa.array(range(len(lines)))})
+    job = JobBatches(Work(read, write), _results())
+    one_by_one = job._one_by_one([batch], Transcoder(read, write).one)
+    want = [row for made in one_by_one for row in made.to_pylist()]
+    got = [row for made in job([batch]) for row in made.to_pylist()]
+    assert (counts := [_added(rows) for rows in (got, want)])[0] == counts[1]
+    for rows in (got, want):
+        for row in rows:
+            row.pop("tally")
+    assert got == want
+    first = next(iter(messages_of_lines(batch).to_pylist()))
+    assert first["line"] == b""
+    assert len([row for row in got if row["bad"]]) == 4
+
+
+def _results() -> Any:
+    pairs: Any = pa.map_(pa.string(), pa.int64())
+    faults: Any = [("code", pa.string()), ("fields", pa.string())]
+    texts: Any = pa.list_(pa.string())
+    marks: Any = [("commit_ts", pa.int64()), ("rank", pa.int32()), ("id", pa.binary()), ("count", pa.int32())]
+    error: Any = pa.struct(faults)
+    return pa.schema(
+        [
+            ("position", pa.int64()), ("bad", pa.string()), ("lines", texts), ("out", texts), ("notes", texts),
+            ("tally", pairs), ("error", error), ("origin", pa.string()),
+            ("marks", pa.list_(pa.struct(marks))), ("partition", pa.int32()), ("resolved", pa.int64()),
+            ("fatal", error),
+        ]
+    )  # fmt: skip
+
+
+def _added(rows: list[dict[str, Any]]) -> Summary:
+    summary = Summary()
+    for row in rows:
+        summary.add(dict(row["tally"] or ()))
+    return summary
+
+
+class _AvroReader(SlowReader):
+    FORMAT = "avro"
+
+
+class _DebeziumWriter(SlowWriter):
+    FORMAT, SOURCE = "debezium", "avro"
+
+
+class _OpenReader(SlowReader):
+    FORMAT = "open"
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = __name__
+    monkeypatch.setattr(batches, "COMPILED", True)
+    for module in (batches, arrow_messages):
+        monkeypatch.setattr(module, "READERS", {"avro": f"{here}:_AvroReader", "open": f"{here}:_OpenReader"})
+    monkeypatch.setattr(arrow_messages, "WRITERS", {"debezium": f"{here}:_DebeziumWriter"})
+
+
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("read", ["avro", "open"])
+def test_around_the_kernels(read: str, step: int) -> None:
+    """Whatever a reader and a writer take or leave: here a reader and a writer made of the codecs themselves."""
+    some = cases(read)[::step]
+    rules = [None, "to_{schema}.{table}"] * len(some)
+    taken = sum(_same(_batch(_mixed(g)), *_sides(g, "debezium"), r) for g, r in zip(some, rules, strict=False))
+    assert taken > 100
+
+
+@pytest.mark.usefixtures("slowly")
+def test_what_is_too_much_for_one_array_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_messages, "_MOST_BYTES", 20_000)
+    golden = Golden("avro", "bulk.ext1")
+    assert _same(_batch(_mixed(golden)), *_sides(golden, "debezium"), None) > 10
+
+
+@pytest.mark.usefixtures("slowly")
+def test_batches_of_a_few_messages_and_of_none() -> None:
+    golden = Golden("avro", "pk_int.watermark")
+    messages = golden.messages()
+    for some in (messages[:1], messages[-1:], [replace(m, topic=None) for m in messages[:3]]):
+        _same(_batch(some), *_sides(golden, "debezium"), None)
+    sides = _sides(golden, "debezium")
+    assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
+
+
+def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With definitions or without: the next micro-batch's codecs are new, of the same schema texts and tables."""
+    from schemas.columnar import avro_reader, debezium_writer
+    from schemas.columnar.kernels.jit import COMPILED
+
+    if not COMPILED:
+        pytest.skip("numba is not there: nothing is compiled")
+    golden = Golden("avro", "bulk.ext1")
+    for ddl in (False, True):
+        options = Options.of({**_OPTIONS, "cluster_id": f"kept-{ddl}"})
+        read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+        first = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
+        with monkeypatch.context() as context:
+            for module, name in ((avro_reader, "compile_record"), (debezium_writer, "compile_plan")):
+                context.delattr(module, name)
+            read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+            again = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
+        assert again == first
+        assert sum(row["error"] is None for rows in first for row in rows) > 100
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("read", ["craft", "debezium", "open"])
+def test_messages_that_may_be_ddl(read: str, step: int) -> None:
+    """Of every message that is not told apart as a row's, the DDL in it is found; none is lost."""
+    left = all_ = 0
+    for golden in cases(read)[::step]:
+        messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
+        side = golden.side(ddl=True)
+        decoder = side.decoder()
+        others = [message_of_row(row) for row in RowFinder(side).others(_batch(messages)).to_pylist()]
+        assert _ddl(decoder, others) == _ddl(decoder, messages)
+        left, all_ = left + len(others), all_ + len(messages)
+    assert left < 0.9 * all_, "hardly a message was taken for a row's"
+
+
+def _ddl(decoder: Any, messages: list[Message]) -> list[tuple[str, int | None]]:
+    events = [event for message in messages for event in decode_one(decoder, message).events]
+    return [(event.query, event.commit_ts) for event in events if isinstance(event, DdlEvent)]
+
+
+def test_the_command_by_kernels(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Same messages, dead letters and counts with --spark as without."""
+    monkeypatch.chdir(tmp_path)
+    golden = Golden("avro", "bulk.ext1")
+    pq.write_table(pa.Table.from_batches([_batch(_mixed(golden))]), "in.parquet")
+    words = [
+        "transcode",
+        "--from",
+        "avro",
+        "--to",
+        "debezium",
+        "--in",
+        "in.parquet",
+        "--schemas",
+        str(golden.meta_file),
+    ]
+    words += ["--topic", "to_{schema}.{table}", "--on-lossy", "flag"]
+    told = []
+    for name, more in (("plain", []), ("spark", ["--spark"])):
+        assert main([*words, "--out", f"{name}.jsonl", "--dead-letter", f"{name}.dead", *more]) == 1
+        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("transcode:")])
+    assert told[0] == told[1]
+    assert told[0]
+    for end in ("jsonl", "dead"):
+        assert Path(f"plain.{end}").read_bytes() == Path(f"spark.{end}").read_bytes()
+    assert spark.version
+
+
+def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
+    """What failed is read again: with its error, or with the reason that it failed for when it does not fail now."""
+    golden = Golden("avro", "bulk.ext1")
+    messages = [m for m in _mixed(golden) if m.key is not None]
+    rows = [
+        (m.key, m.value, m.topic, n % 5, n, [(k, bytes(v or b"")) for k, v in m.headers])
+        for n, m in enumerate(messages)
+    ]
+    kind = "key binary, value binary, topic string, partition int, offset bigint"
+    kind += ", headers array<struct<key:string,value:binary>>"
+    frame = spark.createDataFrame(rows, kind).selectExpr(
+        "*", "(cast(partition as bigint) << 48) | offset as position", "cast(null as timestamp) timestamp"
+    )
+    read, write = _sides(golden, "debezium")
+    work, sent = Work(read, write), list[Any]()
+    sender = Sender(spark.sparkContext, "there", True, lambda: {"there": 2})
+    account = sender.send(frame, work, lambda out: sent.extend(out.collect()))
+    bad = [n for n, m in enumerate(messages) if m.value == b"\x07nope"]
+    where = [(n % 5 << 48) | n for n in range(len(messages))]
+    assert {code: places.tolist() for code, places in account.failures().items()} == {
+        "NOT_FRAMED": sorted(where[n] for n in bad)
+    }
+    assert account.out == len(sent) == len(messages) - len(bad)
+    assert "topic" not in sent[0]  # the sink says it once for all
+    ids = [[bytes(h["value"]).decode() for h in r["headers"] if h["key"] == ID] for r in sent]
+    assert sorted(ids) == sorted([f"{n % 5}/{n}/0/0"] for n in range(len(messages)) if n not in bad)
+    for row in sent:  # by kernels and by the codec: each in the partition it came from, modulo the topic's
+        (place,) = [bytes(h["value"]).decode() for h in row["headers"] if h["key"] == ID]
+        own = [(h["key"], bytes(h["value"])) for h in row["headers"][:-1]]
+        assert own == list(messages[int(place.split("/")[1])].headers)
+        assert row["partition"] == int(place.split("/")[0]) % 2
+    failures = account.failures() | {"MALFORMED": np.array([0])}
+    letters = {r["position"] & ((1 << 48) - 1): r for r in dead_letters(frame, work, failures).collect()}
+    assert sorted(letters) == sorted([0, *bad])
+    reasons = {n: {h["key"]: bytes(h["value"]) for h in r["headers"]} for n, r in letters.items()}
+    assert reasons[0][REASON] == b"MALFORMED"
+    assert b"replay" in reasons[0][DETAIL]
+    assert all(reasons[n][REASON] == b"NOT_FRAMED" and reasons[n]["x"] == b"\x00\xff" for n in bad)
+    # What another try told is not counted here.
+    assert sender.send(frame.limit(3), work, lambda out: sent.extend(out.collect())).messages == 3

@@ -1,0 +1,207 @@
+"""TiCDC Avro of one table by the compiled reader, as Spark's workers have it: what the in-process decoder gives."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pytest
+
+from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.formats.avro import schema as publish
+from schemas.formats.avro.encoder import AvroEncoder
+from schemas.formats.base import Context
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME
+from spark_jobs import decode
+from spark_jobs.arrow.avro_batches import AvroBatches, avro_arrow, avro_schema
+from spark_jobs.arrow.change_schema import arrow_schema
+from spark_jobs.arrow.table_rows import versions_of
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.table_view import Missing, TableView
+from spark_jobs.sources.avro_versions import versions_of as registered
+from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from tests.support.fuzz import SEED, damaged
+from tests.support.golden import Golden, cases
+from tests.support.rows import change
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pa: Any = pyarrow
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
+_OF_ODD = ("kind", "schema_id", "key", "flags", "code", "detail", "key_bytes", "value_bytes", "ddl_type", "query")
+
+
+def _kafka(messages: Sequence[Message]) -> Any:
+    rows = [
+        {"key": m.key, "value": m.value, "topic": m.topic, "partition": m.partition, "offset": n}
+        for n, m in enumerate(messages)
+    ]
+    kinds = [("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32())]
+    kinds += [("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))]
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
+
+
+class _ByTheDecoder(AvroBatches):
+    """Every message is left."""
+
+    def _whole(self, reader: Any, plain: Any, batch: Any) -> Any:
+        return self._odd(plain, batch)
+
+
+def _batches(side: Side, id_: TableId, missing: Missing) -> AvroBatches | None:
+    """As the plans of the table make them; None where they have none."""
+    if side.tables is not None:
+        versions = tuple(versions_of(side.tables, id_))
+        key = [c.name for c in versions[0].table.columns if c.handle_key] if versions else []
+    else:
+        ours = registered(side.schemas, id_)
+        versions = tuple(TableVersion(0, Table(w.record.id, w.record.columns)) for w in ours.values[-1:])
+        key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
+    if not versions:
+        return None
+    table = versions[0].table
+    side = replace(side, view=TableView(table, missing=missing))
+    return AvroBatches(side, versions, avro_arrow(table), missing, key=tuple(key))
+
+
+def _rows(batches: AvroBatches, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+    """(rows, of the kernel or not in one form, how many are the kernel's). Other tables' have nothing to compare."""
+    shown, kernel = [], 0
+    for batch in batches([_kafka(messages)]):
+        kernel += batch.column("odd").null_count
+        for row in batch.to_pylist():
+            odd, schema_id, unknown = (row.pop(name) for name in ("odd", "schema_id", "op_unknown"))
+            if odd is None:
+                flags = ["op_unknown"] if unknown else []
+                odd = {"kind": "row", "schema_id": schema_id, "key": list(batches.key), "flags": flags}
+            elif odd["kind"] == "row" and (odd["db"], odd["table"]) != tuple(batches.versions[0].table.id):
+                row, odd = {"source": row["source"]}, {"kind": "other"}
+            shown.append({**row, "odd": {name: odd.get(name) for name in _OF_ODD}})
+    return shown, kernel
+
+
+def _same(batches: AvroBatches, messages: Sequence[Message]) -> int:
+    found, kernel = _rows(batches, messages)
+    parts = (batches.side, batches.versions, batches.schema, batches.missing)
+    wanted, none = _rows(_ByTheDecoder(*parts, key=batches.key), messages)
+    assert none == 0
+    for one, other in zip(found, wanted, strict=True):
+        assert repr(one) == repr(other)
+    return kernel
+
+
+def _tables(golden: Golden) -> list[TableId]:
+    found = [(s["schema"], s["table"]) for s in golden.meta.get("steps", ()) if s["table"]]
+    texts = [json.loads(e.schema) for e in golden.schemas.all()]
+    found += [(str(t["namespace"]).rpartition(".")[2], t["name"]) for t in texts]
+    return [TableId(*names) for names in sorted(set(found))]
+
+
+@pytest.mark.parametrize(("ddl", "missing"), [(False, "default"), (True, "null"), (True, "default")])
+def test_goldens(ddl: bool, missing: Missing) -> None:
+    taken = 0
+    for golden in cases("avro"):
+        for id_ in _tables(golden):
+            batches = _batches(golden.side(ddl), id_, missing)
+            if batches is not None:
+                taken += _same(batches, golden.messages())
+    assert taken > 500, "the kernel took next to nothing"
+
+
+def test_damaged_messages() -> None:
+    golden = next(g for g in cases("avro") if g.name == "bulk.ext1")
+    messages, rng = golden.messages(), random.Random(SEED)
+    values, keys = [m.value for m in messages if m.value], [m.key for m in messages if m.key]
+    mixed = [damaged(rng, m, values, keys) if rng.random() < 0.3 else m for m in messages for _ in range(3)]
+    batches = _batches(golden.side(), _tables(golden)[0], "null")
+    assert batches is not None
+    assert _same(batches, mixed) > 100
+
+
+_ID = Column("id", BY_NAME["int"], nullable=False, handle_key=True, primary_key=True)
+
+
+def _versions(*sets: Sequence[Column], table: str = "t") -> tuple[FileSchemas, list[Table], Options]:
+    """A table's value schemas, ids from 2 on, and its key schema, 1."""
+    options = Options.of({"enable_tidb_extension": True})
+    tables = [Table(TableId("d", table), (_ID, *columns)) for columns in sets]
+    key = publish.key_schema(tables[0], options)
+    entries = [Registered("t-key", 1, 1, str(key))]
+    entries += [Registered("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in enumerate(tables, 1)]
+    return FileSchemas(entries), tables, options
+
+
+def test_versions_become_the_newest_ones_columns() -> None:
+    """Wider integers and decimals, a column that is new, one that is gone; values that do not fit are errors."""
+    old = (
+        Column("n", BY_NAME["int"]),
+        Column("d", BY_NAME["decimal"], length=10, scale=2),
+        Column("g", BY_NAME["int"]),
+    )
+    new = (
+        Column("n", BY_NAME["bigint"], unsigned=True),
+        Column("d", BY_NAME["decimal"], length=20, scale=4),
+        Column("f", BY_NAME["text"], has_default=True, default="x"),
+        Column("y", BY_NAME["year"]),
+    )
+    schemas, tables, options = _versions(old, new)
+    encoder = AvroEncoder(Context(schemas, None, options))
+    rows: list[tuple[Table, dict[str, Any]]] = [
+        (tables[0], {"n": "7", "d": "12345678.90", "g": "1"}),
+        (tables[0], {"n": "-7", "d": "-0.01", "g": None}),
+        (tables[1], {"n": str((1 << 64) - 1), "d": "-1.2345", "f": None, "y": "2155"}),
+        (tables[1], {"n": None, "d": None, "f": "é", "y": None}),
+    ]
+    messages = [encoder.encode(change(of, row), Message(None, None, "t"))[0] for of, row in rows]
+    messages.append(encoder.encode(change(tables[1], None, rows[2][1]), Message(None, None, "t"))[0])
+    late = messages[2]
+    assert late.value is not None
+    messages.append(replace(late, value=late.value.replace(b"\xd6\x21", b"\xfe\xff\x07")))  # YEAR 65535: no smallint
+    for missing in ("null", "default"):
+        batches = _batches(Side("avro", schemas, options), TableId("d", "t"), missing)
+        assert batches is not None
+        assert _same(batches, messages) == 4
+        found = _rows(batches, messages)[0]
+        assert found[0]["after"]["f"] == ("x" if missing == "default" else None)
+        assert found[1]["after"]["n"] == -7
+        assert found[4]["before"] == {"id": 1, "n": None, "d": None, "f": None, "y": None}
+        assert found[5]["odd"]["code"] == "INVALID_VALUE"
+
+
+def test_another_table_and_a_message_of_no_topic() -> None:
+    schemas, tables, options = _versions((Column("n", BY_NAME["int"]),))
+    others, strange, _ = _versions((Column("n", BY_NAME["int"]),), table="u")
+    moved = [replace(e, id=10 + int(e.id), subject=f"u-{e.subject}") for e in others.all()]
+    both = FileSchemas([*schemas.all(), *moved])
+    made = []
+    for source, table, topic in ((schemas, tables[0], "t"), (FileSchemas(moved), strange[0], "u-t")):
+        made += AvroEncoder(Context(source, None, options)).encode(
+            change(table, {"n": "5"}), Message(None, None, topic)
+        )
+    batches = _batches(Side("avro", both, options), TableId("d", "t"), "null")
+    assert batches is not None
+    assert _same(batches, [made[1], replace(made[0], topic=None), made[0], made[1], Message(None, None)]) == 2
+
+
+def test_decode_uses_it(spark: SparkSession) -> None:
+    schemas, tables, options = _versions((Column("n", BY_NAME["int"]),))
+    message = AvroEncoder(Context(schemas, None, options)).encode(
+        change(tables[0], {"n": "5"}), Message(None, None, "t")
+    )
+    frame = spark.createDataFrame([(message[0].key, message[0].value, "t")], "key binary, value binary, topic string")
+    for types, by in (("exact", "AvroRows"), ("typed", "MapInArrow")):
+        changes = decode(frame, format="avro", schemas=schemas, table="d.t", types=types)  # type: ignore[arg-type]
+        (row,) = changes.collect()
+        assert (row["schema_id"], row["key"], row["flags"]) == (2, ["id"], [])
+        assert row["after"].asDict() == {"id": 1, "n": 5}
+        assert by in changes._jdf.queryExecution().toString()
+    table = Table(TableId("d", "t"), tuple(Column(kind, of) for kind, of in BY_NAME.items()))
+    assert arrow_schema(avro_schema(table)) == avro_arrow(table)

@@ -1,0 +1,489 @@
+"""Craft's compiled kernels give what the codec in Python gives: goldens, made-up rows, damaged messages.
+
+BRIDGE_FUZZ=N: damaged messages (2,000; the slow form 20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds
+checks.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks import rows as made
+from schemas.columnar.craft_reader import TypedDecoder
+from schemas.columnar.kernels import craft_cache
+from schemas.formats.base import Context
+from schemas.formats.craft import CraftDecoder, CraftEncoder
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, Message, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME, Kind
+from spark_jobs.arrow.columns import ArrowEncoder
+from spark_jobs.arrow.table_decoders import ArrowDecoder, batch_of, batch_schema, warm_craft
+from tests.support.arrow_rows import check_rows
+from tests.support.fuzz import mutate
+from tests.support.golden import ROOT, Golden, Registry, cases
+from tests.support.rows import Tables, change, column, table
+from tests.support.table import check_rows as check_each
+
+pa: Any = pyarrow
+MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
+MANY = max(MUTATIONS, 20_000)
+pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
+
+
+def by_python(of: Table, message: bytes) -> list[RowChange] | None:
+    """The rows, where the decoder in Python finds nothing but sound rows of this table; else None."""
+    try:
+        events = CraftDecoder(Context(Registry(), Tables(of))).decode(Message(None, message))
+    except WireError:
+        return None
+    rows = [e for e in events if isinstance(e, RowChange) and e.table == of and not e.flags]
+    return rows if len(rows) == len(events) else None
+
+
+def check(of: Table, messages: Sequence[bytes], low: int = 0, high: int = MAX_TSO) -> int:
+    """Decodes all at once: what is taken is what Python says, in order. Out: how many messages were taken."""
+    decoder = ArrowDecoder(of, low, high)
+    batches, left = decoder.decode(pa.array(messages, pa.binary()))
+    taken = sorted(set(range(len(messages))) - set(left))
+    wanted: list[tuple[int, RowChange]] = []
+    for index in taken:
+        rows = by_python(of, messages[index])
+        assert rows is not None, f"message {index} was taken: {messages[index].hex()}"
+        wanted += [(index, row) for row in rows]
+    check_rows(batches, wanted, decoder.columns)
+    return len(taken)
+
+
+def versions(golden: Golden) -> Iterator[tuple[Table, int, int]]:
+    """Table versions with the commit_ts of their rows."""
+    ids = {(s["schema"], s["table"]) for s in golden.meta["steps"] if s["table"]}
+    for id_ in sorted(ids):
+        stamps = sorted({s["commit_ts"] for s in golden.meta["steps"]})
+        found = {v.commit_ts: v for t in [*stamps, MAX_TSO] if (v := golden.definitions.at(TableId(*id_), t + 1))}
+        bounds = [*sorted(found), MAX_TSO]
+        for low, high in pairwise(bounds):
+            yield found[low].table, low + 1, high
+
+
+# ---- reading
+@pytest.mark.slow  # by every version of every table; by the newest, test_same_as_codec has all cases
+def test_golden_messages() -> None:
+    def each(golden: Golden) -> None:
+        messages = [m.value or b"" for m in golden.messages()]
+        for of, low, high in versions(golden):
+            check(of, messages, low, high)
+
+    check_each(cases("craft"), each)
+
+
+def test_most_golden_messages_are_taken() -> None:
+    """All but those with damaged FLOATs, several tables, or text that is not UTF-8."""
+    for name, least in (
+        ("bulk.maxbytes1024", 3),
+        ("pk_types.batch1", 3),
+        ("partition.default", 4),
+        ("evolution.batch1", 10),
+    ):
+        golden = Golden("craft", name)
+        messages = [m.value or b"" for m in golden.messages()]
+        assert sum(check(of, messages, low, high) for of, low, high in versions(golden)) >= least
+
+
+def wide_rows(count: int) -> tuple[Table, list[RowChange]]:
+    """Rows of 20 columns with old and new values."""
+    source = made.wide()
+    rows = list(made.changes(source.only_newest(), range(count)))
+    last = next(row.after for row in rows if row.after)
+    for row in rows:
+        if row.op == "d":
+            row.before, row.key_only = last, False
+        else:
+            assert row.after is not None
+            row.op, row.before, last = "u", last, row.after
+    return source.versions[-1], rows
+
+
+def test_wide_rows_both_ways() -> None:
+    of, rows = wide_rows(300)
+    for options in (Options(), Options.of({"max_batch_size": 1}), Options.of({"max_message_bytes": 5000})):
+        messages = [m.value or b"" for m in CraftEncoder(Context(Registry(), None, options)).encode_rows(rows, ORIGIN)]
+        assert check(of, messages) == len(messages)
+        batch = batch_of([(0, row) for row in rows], [c for c in of.columns if not c.virtual])
+        assert ArrowEncoder(of, options).encode(batch)[0].to_pylist() == messages
+
+
+ORIGIN = Message(None, None)
+
+
+def test_key_only_deletes_and_bad_neighbours() -> None:
+    of, rows = wide_rows(40)
+    options = Options.of({"max_batch_size": 4, "delete_only_output_handle_key_columns": True})
+    deletes = [replace(row, op="d", before=row.after or row.before, after=None, key_only=True) for row in rows[:10]]
+    mixed = [row for pair in zip(rows, deletes, strict=False) for row in pair]
+    messages = [m.value or b"" for m in CraftEncoder(Context(Registry(), None, options)).encode_rows(mixed, ORIGIN)]
+    assert check(of, messages) == len(messages)
+    batch = batch_of([(0, row) for row in mixed], of.columns)
+    assert ArrowEncoder(of, options).encode(batch)[0].to_pylist() == messages
+    # One wrong value, or a message cut short, leaves its own message only.
+    spoilt = [*messages[:2], messages[2].replace(b"-", b"\xff"), b"", messages[3][:-1], *messages[3:]]
+    assert check(of, spoilt) == len(messages) - 1
+
+
+def test_other_tables_shapes_and_kinds_are_left() -> None:
+    of = table(column("v", "int"))
+    encoder = CraftEncoder(Context(Registry()))
+
+    def written(*events: Any) -> bytes:
+        return encoder.encode_rows(events, ORIGIN)[0].value or b""
+
+    good = written(change(of, {"v": "1"}))
+    others = [
+        written(change(table(column("v", "int"), name="u"), {"v": "1"})),
+        written(change(table(column("v", "int"), db="u"), {"v": "1"})),
+        written(change(table(column("v", "bigint")), {"v": "1"})),
+        written(change(table(column("v", "int", unsigned=True)), {"v": "1"})),
+        written(change(table(column("w", "int")), {"w": "1"})),
+        written(change(table(), {})),
+        written(change(table(column("v", "int"), column("w", "int")), {"v": "1", "w": "1"})),
+        written(change(of, {"v": "1"}), change(table(name="u"), {})),
+        encoder.encode(_watermark(), ORIGIN)[0].value or b"",
+    ]
+    assert check(of, [good, *others, good]) == 2
+
+
+def _watermark() -> Any:
+    from schemas.model.event import Watermark
+
+    return Watermark("craft", 1)
+
+
+def test_names_that_are_shared() -> None:
+    """Database, table and a column of one name have one term."""
+    of = Table(TableId("id", "id"), table(column("v", "int"), column(".a[0].b", "int")).columns)
+    rows = [change(of, {"v": str(n), ".a[0].b": "1"}, {"v": None, ".a[0].b": "2"}) for n in range(5)]
+    messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
+    assert check(of, messages) == 1
+    batch = batch_of([(0, row) for row in rows], of.columns)
+    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
+
+
+def test_without_a_version_rows_out_of_its_time_are_left() -> None:
+    of = table(column("v", "int"))
+    rows = [change(of, {"v": "1"}, commit_ts=ts) for ts in (5, 6, 7, 8)]
+    encoder = CraftEncoder(Context(Registry(), None, Options.of({"max_batch_size": 1})))
+    messages = [m.value or b"" for m in encoder.encode_rows(rows, ORIGIN)]
+    assert ArrowDecoder(of, 6, 7).decode(pa.array(messages, pa.binary()))[1] == [0, 3]
+
+
+def test_slices_of_arrow_arrays() -> None:
+    of, rows = wide_rows(60)
+    encoder = CraftEncoder(Context(Registry(), None, Options.of({"max_batch_size": 1})))
+    messages = [m.value or b"" for m in encoder.encode_rows(rows, ORIGIN)]
+    decoder = ArrowDecoder(of)
+    whole = pa.Table.from_batches(decoder.decode(pa.array(messages, pa.binary()))[0])
+    part = pa.Table.from_batches(decoder.decode(pa.array(messages, pa.binary())[7:20])[0])
+    assert part.drop_columns("message").equals(whole.drop_columns("message")[7:20])
+    batch = batch_of([(0, row) for row in rows], of.columns)
+    assert ArrowEncoder(of, Options.of({"max_batch_size": 1})).encode(batch[7:20])[0].to_pylist() == messages[7:20]
+
+
+# ---- values
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+_CLOCK = st.sampled_from(["12:34:56", "00:00:00.1", "838:59:59", "-01:02:03.000004"])
+COLUMNS: list[tuple[Column, Any]] = [
+    *(
+        (
+            column(f"{name}{'_u' * unsigned}", name, unsigned=unsigned),
+            st.integers(
+                0 if unsigned else -(1 << BY_NAME[name].bits - 1),
+                (1 << BY_NAME[name].bits - (not unsigned)) - 1,
+            ).map(str),
+        )
+        for name in ("tinyint", "smallint", "mediumint", "int", "bigint")
+        for unsigned in (False, True)
+    ),
+    (column("double", "double"), st.floats(allow_nan=False, allow_infinity=False).map(values.double_text)),
+    (column("dec1", "decimal", length=38, scale=10), st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: _dec(n, 10))),
+    (column("dec2", "decimal", length=5, scale=5), st.integers(-99999, 99999).map(lambda n: _dec(n, 5))),
+    (column("dec3", "decimal", length=20, scale=0), st.integers(-(10**20) + 1, 10**20 - 1).map(str)),
+    (column("dec4", "decimal", length=65, scale=30), st.integers(-(10**65) + 1, 10**65 - 1).map(lambda n: _dec(n, 30))),
+    (column("bit", "bit", length=13), st.integers(0, (1 << 13) - 1).map(lambda n: n.to_bytes(2, "big"))),
+    (column("bit64", "bit", length=64), st.binary(min_size=8, max_size=8)),
+    (column("enum", "enum", elements=("a", "b,c", "é")), st.sampled_from(["a", "b,c", "é", ""])),
+    (
+        column("set", "set", elements=tuple(f"e{n}" for n in range(64))),
+        st.integers(0, (1 << 64) - 1).map(lambda n: ",".join(f"e{i}" for i in range(64) if n >> i & 1)),
+    ),
+    (column("year", "year"), st.sampled_from(["0", "1901", "2155", "2000"])),
+    (column("text", "text"), _TEXT),
+    (column("json", "json"), _TEXT),
+    (column("blob", "blob"), st.binary(max_size=20)),
+    (column("date", "date"), st.sampled_from(["0000-00-00", "2026-01-02"])),
+    (column("time", "time"), _CLOCK),
+    (column("datetime", "datetime"), st.sampled_from(["2026-01-02 03:04:05", "0000-00-00 00:00:00.000000"])),
+    (column("stamp", "timestamp"), st.sampled_from(["2026-01-02 03:04:05.1", "2026-01-02 03:04:05"])),
+]
+
+
+def _dec(number: int, scale: int) -> str:
+    return values.decimal_text(number, scale)
+
+
+ROW = st.fixed_dictionaries({c.name: st.none() | strategy for c, strategy in COLUMNS})
+SPAN = table(*(c for c, _ in COLUMNS))
+
+
+_SOME: dict[str, Any] = {
+    "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
+}  # fmt: skip
+_ANY = given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, max_size=6), st.integers(1, 4))
+
+
+@settings(max_examples=15, **_SOME)
+@_ANY
+def test_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+    _any_values(rows, batch)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, **_SOME)
+@_ANY
+def test_more_of_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+    _any_values(rows, batch)
+
+
+def _any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+    events = [
+        change(SPAN, None if op == "d" else after, None if op == "c" else before, op) for op, after, before in rows
+    ]
+    options = Options.of({"max_batch_size": batch})
+    written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
+    messages = [m.value or b"" for m in written]
+    assert check(SPAN, messages) == len(messages)
+    arrow = batch_of([(0, event) for event in events], SPAN.columns)
+    assert ArrowEncoder(SPAN, options).encode(arrow)[0].to_pylist() == messages
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans())
+@settings(deadline=None)
+def test_floats(number: float, exact: bool) -> None:
+    """Every float32, or a double that is none: then the slot was damaged and Python has to say so."""
+    of = table(column("v", "float"))
+    text = values.float_text(number)
+    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": text})], ORIGIN)
+    value = message.value or b""
+    if not exact:
+        bits = values.as_float32(number)
+        import struct
+
+        slot = struct.pack("<d", bits)
+        damaged = bytes([slot[0] | 1]) + slot[1:]
+        value = value.replace(slot, damaged) if value.count(slot) == 1 else value
+    taken = check(of, [value])
+    subnormal = number and abs(number) < 1.1754943508222875e-38
+    assert taken == (value == message.value and not subnormal)
+
+
+_UNFIT: list[tuple[Column, Any]] = [
+    (column("v", "tinyint"), 128),
+    (column("v", "mediumint", unsigned=True), 1 << 24),
+    (column("v", "int", unsigned=True), -1),
+    (column("v", "year"), 1900),
+    (column("v", "double"), float("inf")),
+    (column("v", "bit", length=3), b"\x08"),
+    (column("v", "bit", length=64), b"\x01" + bytes(8)),
+    (column("v", "enum", elements=("a",)), "b"),
+    (column("v", "set", elements=("a",)), "a,b"),
+    (column("v", "date"), "2026/01/01"),
+    (column("v", "date"), "2026-01-011"),
+    (column("v", "datetime"), "2026-01-01 00:00"),
+    (column("v", "datetime"), "2026-01-01 00:00:00."),
+    (column("v", "time"), "1:00:00"),
+    (column("v", "time"), "1000:00:00"),
+    (column("v", "decimal"), "1e5"),
+    (column("v", "decimal", length=65, scale=2), "1.234"),
+]
+
+
+def test_values_that_do_not_fit_are_refused_by_column() -> None:
+    def encode(of: Column, value: Any) -> Any:
+        whole = table(of)
+        row = {"message": 0, "op": "c", "commit_ts": 1, "partition": -1, "key_only": False, "before": None}
+        row |= {"after": {"id": 1, "v": value}}
+        batch = pa.RecordBatch.from_pylist([row], schema=batch_schema(whole.columns))
+        return ArrowEncoder(whole, Options()).encode(batch)[0]
+
+    def check_refused(unfit: tuple[Column, Any]) -> None:
+        with pytest.raises(WireError) as caught:
+            encode(*unfit)
+        assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
+
+    check_each(_UNFIT, check_refused, lambda unfit: f"{unfit[0].type.name} {unfit[1]!r}")
+    assert len(encode(column("v", "decimal", length=5, scale=2), Decimal("999.99"))) == 1
+
+
+def test_elements_that_are_not_known_are_refused() -> None:
+    with pytest.raises(WireError) as caught:
+        ArrowEncoder(table(column("v", "enum")), Options())
+    assert caught.value.code == "TYPE_UNKNOWN"
+
+
+def test_timestamps_are_shifted_to_the_targets_zone() -> None:
+    of = table(column("v", "timestamp"))
+    batch = batch_of([(0, change(of, {"v": "2026-01-01 20:00:00"}))], of.columns)
+    options = Options.of({"time_zone": "Asia/Shanghai"})
+    [message] = ArrowEncoder(of, options, zone="UTC").encode(batch)[0].to_pylist()
+    rows = by_python(of, message)
+    assert rows is not None
+    assert rows[0].after == {"id": "1", "v": "2026-01-02 04:00:00"}
+
+
+# ---- damage
+def fuzz(mutations: int) -> int:
+    """Damaged messages in batches beside sound ones. Out: how many damaged ones were taken."""
+    rng = random.Random("craft kernels 20261121")
+    taken = 0
+    of, rows = wide_rows(64)
+    narrow = table(column("v", "varchar"), column("n", "bigint", unsigned=True), column("d", "decimal"))
+    small = [
+        change(narrow, {"v": "é" * n, "n": str(n << 50), "d": f"{n}.5"}, {"v": None, "n": "1", "d": "2"})
+        for n in range(9)
+    ]
+    for target, events in ((of, rows), (narrow, small), (SPAN, [change(SPAN, _sample(rng)) for _ in range(9)])):
+        for size in (1, 3):
+            options = Options.of({"max_batch_size": size})
+            written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
+            sound = [m.value or b"" for m in written]
+            for _ in range(max(1, mutations // 6 // 200)):
+                batch = [mutate(rng, rng.choice(sound), sound) for _ in range(200)]
+                taken += check(target, [sound[0], *batch, sound[-1]]) - 2
+    return taken
+
+
+def _sample(rng: random.Random) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for c, _ in COLUMNS:
+        if c.type.kind is Kind.INTEGER:
+            row[c.name] = str(rng.randrange(1 << c.type.bits - 1))
+        elif c.type.kind is Kind.DECIMAL:
+            row[c.name] = _dec(rng.randrange(10 ** (c.length or 1)), c.scale or 0)
+        elif c.type.kind is Kind.TEXT:
+            row[c.name] = "é东" * rng.randrange(5)
+        else:
+            row[c.name] = None
+    return row
+
+
+@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(MANY, marks=pytest.mark.slow, id="many")])
+def test_damaged_messages(mutations: int) -> None:
+    assert fuzz(mutations) > mutations // 100  # some damage can't be seen: a changed digit is a digit
+
+
+@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
+def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
+    code = "from tests.spark_jobs.arrow.test_table_rows_craft import fuzz; print(fuzz(20000))"
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
+
+
+def test_counts_that_lie_cost_no_memory() -> None:
+    check_each([(1 << 31) - 1, 1 << 62, (1 << 64) - 1], _counts_that_lie)
+
+
+def _counts_that_lie(number: int) -> None:
+    from schemas.formats.craft import primitives as p
+
+    of = table(column("v", "int"))
+    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
+    good = message.value or b""
+    lies = [good[:at] + p.uvarint(number) + good[at + 1 :] for at in range(len(good))]
+    lies += [good[:at] + p.uvarint(number)[::-1] + good[at + 1 :] for at in range(len(good))]
+    check(of, lies)
+
+
+# ---- compiling
+def test_warm_compiles_all_that_is_used() -> None:
+    """Arrays of another kind would be compiled for anew, in every worker."""
+    from schemas.columnar.kernels import craft_content, craft_fill, craft_read, craft_write
+
+    assert warm_craft()
+    outer = [craft_read.scan, craft_write.write]
+    outer += [f for n, f in vars(craft_fill).items() if n.startswith("fill_") or n == "sizes_of"]
+    outer += [f for n, f in vars(craft_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
+    before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
+    assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
+    of, rows = wide_rows(20)
+    messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
+    assert check(of, messages) == len(messages)
+    batch = batch_of([(0, row) for row in rows], of.columns)
+    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
+    assert [list(f.signatures) for f in outer] == before  # type: ignore[attr-defined]
+
+
+# ---- where numba is not, and where the code is in a zip
+def _run(code: str, path: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": path, **env},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_numba_all_is_left_to_python() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from schemas.columnar.kernels import craft_cache as jit; from schemas.columnar.craft_reader import TypedDecoder\n"
+        "from schemas.model.table import *; import numpy as np\n"
+        "d = TypedDecoder(Table(TableId('a', 'b'), ()))\n"
+        "print(jit.COMPILED, d.decode(np.zeros(2, np.uint8), np.zeros(2, np.int64), np.ones(2, np.int64)).left)"
+    )
+    assert _run(code, str(ROOT)) == "False [0, 1]\n"
+
+
+def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
+    archive = tmp_path / "app.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in sorted((ROOT / "schemas").rglob("*.py")):
+            out.write(file, file.relative_to(ROOT))
+    of = table(column("v", "int"))
+    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
+    code = (
+        "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
+        "from schemas.columnar.kernels import craft_read as kernel_read; from schemas.columnar.craft_reader import TypedDecoder\n"
+        f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
+        "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
+        "d = TypedDecoder(Table(TableId('shop', 't'), tuple(c)))\n"
+        "r = d.decode(data, np.zeros(1, np.int64), np.array([len(data)]))\n"
+        "print(r.left, r.chunks[0].after[1].values, sum(kernel_read.scan.stats.cache_hits.values()))"
+    )
+    assert TypedDecoder(of).decode is not None
+    check(of, [message.value or b""])  # compiles, where nothing is cached yet
+    assert _run(code, str(archive)) == "[] [1] 1\n"
+
+
+def test_table_versions_are_one_of_each() -> None:
+    """The helper above sees what the definitions have."""
+    found = list(versions(Golden("craft", "evolution.batch1")))
+    assert len(found) > 5
+    assert all(isinstance(TableVersion(low, of), TableVersion) and low <= high for of, low, high in found)

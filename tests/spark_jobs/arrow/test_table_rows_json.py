@@ -1,0 +1,207 @@
+"""Typed batches from JSON are what the formats' own decoders give: goldens and made-up rows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.json_formats import encoded
+from schemas.columnar.kernels import json_cache
+from schemas.formats.open_protocol import frame
+from schemas.model import values
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from spark_jobs.arrow.table_decoders import ArrowJsonDecoder, warm_json
+from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, versions, wide_rows
+from tests.support.golden import ROOT, Golden, cases
+from tests.support.json_batches import FORMATS, SETTINGS, SPAN, check, wide
+from tests.support.rows import change, column, table
+from tests.support.table import check_rows
+
+pa: Any = pyarrow
+pytestmark = pytest.mark.skipif(not json_cache.COMPILED, reason="numba is not installed")
+
+
+# ---- goldens
+@pytest.mark.slow  # by every version of every table; by the newest, test_same_as_codec has all cases
+@pytest.mark.parametrize("format_", FORMATS)
+def test_golden_messages(format_: str) -> None:
+    def each(golden: Golden) -> None:
+        messages = golden.messages()
+        for of, low, high in versions(golden):
+            check(golden.format, of, messages, low, high)
+
+    check_rows(cases(format_), each)
+
+
+def test_most_golden_messages_are_taken() -> None:
+    """All rows but those that the decoders flag, and those of DDL, another table version, or a part of a row."""
+    for format_, name, least in _LEAST:
+        golden = Golden(format_, name)
+        messages = golden.messages()
+        found = sum(check(format_, of, messages, low, high) for of, low, high in versions(golden))
+        assert found >= least, (format_, name, found, len(messages))
+
+
+_LEAST = (
+    ("debezium", "wide.schema", 3),
+    ("debezium", "uk_notnull.ext.schema", 7),
+    ("debezium", "seed_stream.noschema", 7),
+    ("open", "wide.default", 7),
+    ("open", "bulk.batch1", 150),
+    ("open", "evolution.default", 6),
+    ("open-tiflow", "wide.default", 7),
+    ("open-tiflow", "partition.default", 4),
+)
+
+
+# ---- made-up rows
+@pytest.mark.parametrize("format_", FORMATS)
+def test_wide_rows(format_: str) -> None:
+    of, rows = wide(300)
+    for options in SETTINGS[format_]:
+        messages = encoded(format_, options, rows, of)
+        assert check(format_, of, messages) == len(messages)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_digits_that_a_double_loses_are_left(format_: str) -> None:
+    of, rows = wide_rows(60)
+    rows = [replace(r, format="made") for r in rows if r.op != "d"]
+    messages = encoded(format_, {**SETTINGS[format_][0], "on_lossy": "flag"}, rows, of)
+    assert (check(format_, of, messages) < len(messages)) is (format_ == "debezium")
+
+
+ROW = st.fixed_dictionaries({c.name: st.none() | strategy for c, strategy in COLUMNS})
+MORE = st.fixed_dictionaries(
+    {
+        "float": st.floats(width=32, allow_nan=False, allow_infinity=False).map(values.float_text),
+        "bit1": st.sampled_from([None, b"\0", b"\1"]),
+        "varbinary": st.binary(max_size=12),
+        "micros": st.sampled_from(["2026-01-02 03:04:05.678901", "0001-01-01 00:00:00.000000"]),
+        "preset": st.sampled_from([None, "7", "8"]),
+        "word": st.sampled_from([None, "a", "b", "\\a"]),
+        "must": st.sampled_from(["1970-01-01", "9999-12-31", "1600-02-29", "0001-01-01"]),
+    }
+)
+
+
+_SOME: dict[str, Any] = {
+    "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
+}  # fmt: skip
+_ANY = given(
+    st.lists(st.tuples(st.sampled_from("cud"), ROW, MORE, ROW, MORE), min_size=1, max_size=6), st.integers(0, 2)
+)
+
+
+@settings(max_examples=10, **_SOME)
+@_ANY
+def test_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
+    _any_values(rows, which)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, **_SOME)
+@_ANY
+def test_more_of_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
+    _any_values(rows, which)
+
+
+def _any_values(rows: list[tuple[Any, ...]], which: int) -> None:
+    for format_ in FORMATS:
+        options = {"on_lossy": "flag", **SETTINGS[format_][which % len(SETTINGS[format_])]}
+        events = [
+            change(SPAN, None if op == "d" else a | b, None if op == "c" else c | d, op) for op, a, b, c, d in rows
+        ]
+        messages = []
+        for event in events:
+            try:
+                messages += encoded(format_, options, [event], SPAN)
+            except WireError:
+                continue  # what the format can't carry is no message
+        check(format_, SPAN, messages)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.booleans())
+def test_reals(numbers: list[float], wide_: bool) -> None:
+    of = table(column("v", "double" if wide_ else "float"))
+    template = '{"u":{"id":{"t":3,"h":true,"f":11,"v":1},"v":{"t":%d,"f":65,"v":%s}}}'
+    key = frame.join_key([b'{"ts":5,"scm":"shop","tbl":"t","t":1}'])
+    texts = [f"{n!r}" for n in numbers] + [f"{n:.9g}" for n in numbers] + [f"{n:.25g}" for n in numbers]
+    bodies = [template % (5 if wide_ else 4, text) for text in texts]
+    check("open", of, [Message(key, frame.join_value([b.encode()])) for b in bodies])
+
+
+def test_slices_of_arrow_arrays() -> None:
+    of, rows = wide(60)
+    messages = encoded("debezium", {"on_lossy": "flag"}, rows, of)
+    columns = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
+    decoder = ArrowJsonDecoder("debezium", of)
+    whole = pa.Table.from_batches(decoder.decode(*columns)[0])
+    part = pa.Table.from_batches(decoder.decode(*(c[7:20] for c in columns))[0])
+    assert part.drop_columns("message").equals(whole.drop_columns("message")[7:20])
+
+
+def test_many_rows_come_in_order() -> None:
+    of = table(column("v", "int"))
+    values_ = [None if n % 3 else str(n) for n in range(150)]
+    rows = [change(of, {"id": str(n), "v": v}, None if n % 2 else {"v": "1"}) for n, v in enumerate(values_)]
+    messages = encoded("debezium", {}, rows, of) * 500
+    columns = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
+    batches, left = ArrowJsonDecoder("debezium", of).decode(*columns)
+    assert left == []
+    assert len(batches) > 1
+    found = pa.Table.from_batches(batches)
+    assert found["message"].to_pylist() == list(range(len(messages)))
+    assert [a["id"] for a in found["after"].to_pylist()] == list(range(150)) * 500
+
+
+def test_one_bad_row_leaves_its_message_only() -> None:
+    of, rows = wide(64)
+    messages = encoded("open", {"max_batch_size": 4}, rows, of)
+    head = b'"state":{"t":247,"f":'
+    spoilt = replace(messages[2], value=(messages[2].value or b"").replace(head, head.replace(b"247", b"249")))
+    wrong = replace(messages[3], value=(messages[3].value or b"").replace(b"-", b"\xff", 1))
+    both = [*messages[:2], spoilt, wrong, *messages[4:]]
+    assert check("open", of, both) == len(messages) - 2
+
+
+# ---- compiling
+def test_warm_compiles_all_that_is_used() -> None:
+    """Arrays of another kind would be compiled for anew, in every worker."""
+    from schemas.columnar.kernels import json_all, json_scan, json_text
+
+    assert warm_json()
+    # What these call is compiled with them, and cached with them.
+    outer: list[Any] = [
+        json_scan.scan, json_scan.frames, json_all.text_starts, json_all.fill,
+        json_text.mark_images,
+    ]  # fmt: skip
+    before = [list(f.signatures) for f in outer]
+    assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
+    of, rows = wide(20)
+    for format_ in FORMATS:
+        check(format_, of, encoded(format_, SETTINGS[format_][0], rows, of))
+    assert [list(f.signatures) for f in outer] == before
+
+
+def test_without_numba_all_is_left() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from spark_jobs.arrow.table_decoders import *; import pyarrow as pa\n"
+        "d = ArrowJsonDecoder('open', Table(TableId('a', 'b'), ()))\n"
+        "print(COMPILED, warm(), d.decode(pa.array([b'', b'x']), pa.array([b'', b''])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "False False ([], [0, 1])\n"

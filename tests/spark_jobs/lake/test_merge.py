@@ -1,0 +1,254 @@
+"""`merge`: the Delta table ends up as the table in TiDB is, its columns too, however often a run is repeated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import TYPED
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message
+from schemas.model.table import TableId
+from spark_jobs.commands.main import main
+from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, dead_letter
+from spark_jobs.lake.column_history import filled, names_over_time, statements_of, steps_of
+from spark_jobs.lake.name_history import table_names
+from spark_jobs.streaming.pieces import MESSAGE, message_row
+from tests.spark_jobs.commands.test_encode import found, numbered, row, written
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AVRO = Golden("avro", "evolution.ext1")
+EVO = TableId("test", "evo")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ddl(upto: str) -> str:
+    """The golden's DDL as typed, up to the first statement with this word."""
+    steps = [s for s in AVRO.meta["steps"] if s["kind"] == "ddl"]
+    end = next(n for n, s in enumerate(steps) if upto in s["sql"])
+    lines = [{"commit_ts": s["commit_ts"], "db": s["schema"], "query": s["sql"], "typed": True} for s in steps[:end]]
+    Path("ddl.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return "ddl.jsonl"
+
+
+def rows(spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[str, Any]]:
+    """A table's rows, as who wrote it reads them; by_spark: as Spark does, which takes a second or two."""
+    newest = max(Path(path, "_delta_log").glob("*.json"))
+    if not by_spark and '"engineInfo":"delta-rs' in newest.read_text():
+        made = DeltaTable(path).to_pyarrow_table().drop_columns(["_commit_ts"]).to_pylist()
+    else:
+        frame = spark.read.format("delta").load(str(Path(path).absolute())).drop("_commit_ts")
+        made = [row.asDict() for row in frame.collect()]
+    return sorted(made, key=lambda row: str(row.get("id")))
+
+
+ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
+"""Both make the same table. By default delta-spark makes that of the next test and one of test_merge_history."""
+
+
+def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSession) -> None:
+    """ADD with and without default, MODIFY to a wider type, DROP, RENAME COLUMN and RENAME TABLE, a delete."""
+    messages = numbered(AVRO)[:-1]  # the last one comes after TRUNCATE
+    argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:evo"]
+    first, second = written(messages[:6], "a.jsonl"), written(messages[6:], "b.jsonl")
+    assert main([*argv, "--ddl", ddl("ADD COLUMN c2"), "--in", first]) == 0
+    have = dict(spark.read.format("delta").load(str(Path("evo").absolute())).dtypes)
+    assert (have["c1"], set(have)) == ("bigint", {"c0", "id", "v", "c1", "_commit_ts"})
+    early = rows(spark, "evo")
+    truth = [(1, "a2"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (7, "g")]
+    expected = [{"c0": "dflt", "id": id_, "vv": text, "c2": 9} for id_, text in truth]
+    for source in (second, first):  # repeated, older changes come after newer ones
+        assert main([*argv, "--ddl", ddl("TRUNCATE"), "--in", source]) == 0
+        assert rows(spark, "evo") == expected
+    assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
+
+
+@ENGINES
+def test_names_that_stand_for_other_columns(spark: SparkSession, engine: str) -> None:
+    """Two columns swap names in a table that is there; a name comes again for another column; a version is all key.
+
+    First, a driver was killed before it had made the table; last, DDL comes without a change.
+    """
+    Path("t/_delta_log/_staged_commits").mkdir(parents=True)
+    Path("t/_delta_log/.00000000000000000000.json.1f.tmp").write_text("cut")
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, a varchar(9), b varchar(9))"), (20, "ALTER TABLE t DROP COLUMN b"),
+        (30, "ALTER TABLE t ADD COLUMN b varchar(9)"), (40, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"),
+        (50, "ALTER TABLE t DROP COLUMN a"), (60, "ALTER TABLE t DROP COLUMN b"),
+        (70, "ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 5"), (110, "ALTER TABLE t ADD COLUMN c int DEFAULT 3"),
+    ]  # fmt: skip
+    ddl = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in texts]
+    changes = [
+        (10, {"id": "1", "a": "x", "b": "y"}), (35, {"id": "2", "a": "p", "b": "q"}), (65, {"id": "3"}),
+        (75, {"id": "4", "a": "7"}),
+    ]  # fmt: skip
+    lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    argv = ["merge", "--format", "open", "--table", "d.t", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
+    wanted = [
+        (45, 2, [{"id": 1, "a": None, "b": "x"}, {"id": 2, "a": "q", "b": "p"}]),
+        (99, 4, [{"id": 1, "a": 5}, {"id": 2, "a": 5}, {"id": 3, "a": 5}, {"id": 4, "a": 7}]),
+        (120, 0, [{"id": n, "a": 7 if n == 4 else 5, "c": 3} for n in (1, 2, 3, 4)]),  # DDL alone
+    ]  # fmt: skip
+    for until, count, expected in wanted:
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl))
+        assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl if int(str(one["commit_ts"])) < until))
+        assert main([*argv, "--in", written(found("m")[:count], "some.jsonl")]) == 0
+        assert rows(spark, "t") == expected
+
+
+def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    query = "CREATE TABLE evo (id int, v varchar(9), c1 int)"
+    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": 1, "db": "test", "query": query}))
+    argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:x"]
+    assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(numbered(AVRO)[:2])]) == 2
+    assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
+
+
+@ENGINES
+def test_a_key_of_which_the_old_row_has_what_changed(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """only-output-updated-columns: what the old row lacks is as it was. A new row without a key column is nobody's."""
+    columns = "a int, b int, v varchar(9), primary key (a, b)"
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({columns})"}))
+    texts = ["1 1 x", "1 2 y", "3 3 z"]
+    first, second, third = (dict(zip("abv", text.split(), strict=True)) for text in texts)
+    changes = [
+        *({"commit_ts": 5, "after": one} for one in (first, second, third)),
+        {"commit_ts": 6, "op": "u", "before": first, "after": {**first, "a": "2"}},
+        {"commit_ts": 7, "op": "u", "before": third, "after": {**third, "v": "zz"}},
+    ]
+    lines = [row(offset=n, key=["a", "b"], **one) for n, one in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("options").write_text('{"only_output_updated_columns": true}')
+    argv = ["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl", "--to-options", "options"]
+    assert main(argv) == 0
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--engine", engine]
+    assert main([*argv, "--in", "m", "--out", "delta:t"]) == 0
+    have = spark.read.format("delta").load(str(Path("t").absolute())).orderBy("a").collect()
+    assert [(r.a, r.b, r.v) for r in have] == [(1, 2, "y"), (2, 1, "x"), (3, 3, "zz")]
+    stones = spark.read.format("delta").load(str(Path("t__tombstones").absolute())).collect()
+    assert [tuple(stone) for stone in stones] == [(1, 1, 6)]
+    (message, *_) = found("m")
+    document = json.loads((message.value or b"")[8:])
+    del document["u"]["b"]
+    text = json.dumps(document).encode()
+    cut = replace(message, value=len(text).to_bytes(8, "big") + text)
+    assert main([*argv, "--in", written([cut]), "--out", "delta:other"]) == 2
+    assert "has no value of column b, which is in the key" in capsys.readouterr().err
+
+
+def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None),))
+    letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "NOT_FRAMED")]
+    frame = spark.createDataFrame([message_row(m) for m in letters], MESSAGE)
+    frame.write.format("delta").save(str(Path("dead").absolute()))
+    assert main(["replay", "--in", "delta:dead", "--out", "again.jsonl", "--reason", "MALFORMED"]) == 0
+    (message,) = found("again.jsonl")
+    assert message == Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None), (ORIGIN, b"t/1/7"), (ATTEMPT, b"1")))
+    assert main(["replay", "--in", "delta:none", "--out", "again.jsonl"]) == 2
+    assert "no Delta table of dead letters" in capsys.readouterr().err
+
+
+def test_history_of_names() -> None:
+    queries = [
+        (1, "CREATE TABLE t (id int primary key, a int)"), (2, "ALTER TABLE t RENAME COLUMN a TO b"),
+        (3, "RENAME TABLE t TO u"), (4, "ALTER TABLE u CHANGE b c bigint NOT NULL"), (5, "DROP TABLE u"),
+        (6, "CREATE TABLE u (id int primary key, c bigint)"),
+    ]  # fmt: skip
+    statements = [DdlText(ts, "d", query, TYPED) for ts, query in queries]
+    for name in ("t", "u"):
+        steps = steps_of([*statements, *statements], TableId("d", name))
+        assert [(s.commit_ts, s.renamed, s.emptied) for s in steps] == [
+            (1, {}, False), (2, {"a": "b"}, False), (3, {}, False), (4, {"b": "c"}, False), (5, {}, False),
+            (6, {}, True),
+        ]  # fmt: skip
+        assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
+        assert [id_ and id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+    again = [
+        (1, "CREATE TABLE t (id int primary key, a int, b int)"), (2, "ALTER TABLE t RENAME COLUMN a TO c"),
+        (3, "ALTER TABLE t ADD COLUMN a int"), (4, "ALTER TABLE t DROP COLUMN b"),
+        (5, "ALTER TABLE t ADD COLUMN b varchar(3)"), (6, "ALTER TABLE t RENAME COLUMN b TO d"),
+        (7, "ALTER TABLE t RENAME COLUMN a TO c, RENAME COLUMN c TO a"),
+    ]  # fmt: skip
+    steps = steps_of([DdlText(ts, "d", query, TYPED) for ts, query in again], TableId("d", "t"))
+    assert {name: names_over_time(steps, name) for name in "acd"} == {
+        "a": [(2, "a"), (7, "c")], "c": [(3, None), (7, "a")], "d": [(5, None), (6, "b")],
+    }  # fmt: skip
+    with pytest.raises(SetupError, match="can't be followed"):
+        steps_of([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
+
+
+def test_what_added_columns_show_in_older_rows() -> None:
+    text = "CREATE TABLE t (a int NOT NULL, b varchar(3) NOT NULL DEFAULT 'x', c datetime(2) NOT NULL, d json NOT NULL,"
+    text += " e timestamp DEFAULT CURRENT_TIMESTAMP, f decimal(5,2) NOT NULL, g enum('p','q') NOT NULL, h int,"
+    text += " i bit(12) NOT NULL, j binary(3) NOT NULL, k varbinary(3) NOT NULL)"
+    (step,) = steps_of([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
+    assert step.after is not None
+    assert {c.name: filled(c) for c in step.after.columns} == {
+        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (True, "null"),
+        "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
+        "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
+    }  # fmt: skip
+
+
+def test_ddl_files(tmp_path: Path) -> None:
+    assert {s.db for s in statements_of(AVRO.meta_file)} == {"test"}
+    (tmp_path / "bad").write_text("{")
+    for path in (tmp_path / "bad", tmp_path / "no"):
+        with pytest.raises(SetupError):
+            statements_of(path)
+
+
+@ENGINES
+def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    """A text that is a number by the time of the ALTER, FLOAT to DOUBLE, the first DATETIME of a typed table."""
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, v varchar(9), f float, ts timestamp NULL)"),
+        (35, "ALTER TABLE t MODIFY ts timestamp(3) NULL"), (40, "ALTER TABLE t MODIFY v int"),
+        (50, "ALTER TABLE t MODIFY f double"), (60, "ALTER TABLE t ADD COLUMN d datetime"),
+    ]  # fmt: skip
+    Path("ddl").write_text(
+        "".join(json.dumps({"commit_ts": ts, "db": "d", "query": text, "typed": True}) + "\n" for ts, text in texts)
+    )
+    changes = [
+        (10, {"id": "1", "v": "x", "f": "0.1", "ts": None}),
+        (20, {"id": "1", "v": "5", "f": "0.1", "ts": "2024-01-01 00:00:00"}),
+        (70, {"id": "2", "v": "7", "f": "0.1", "ts": None, "d": "2024-01-02 03:04:05"}),
+    ]  # fmt: skip
+    lines = [row(commit_ts=ts, offset=n, after=after) for n, (ts, after) in enumerate(changes)]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    argv = ["merge", "--format", "open", "--table", "d.t", "--types", "typed", "--time-zone", "UTC", "--engine", engine,
+            "--out", "delta:t"]  # fmt: skip
+    assert main([*argv, "--ddl", "ddl", "--in", written(found("m")[:1], "first.jsonl")]) == 2
+    assert "column v: its value in the change at commit_ts 10" in capsys.readouterr().err
+    older = "".join(Path("ddl").read_text().splitlines(keepends=True)[:1])
+    Path("older").write_text(older)
+    argv[-1] = "delta:u"
+    assert main([*argv, "--ddl", "older", "--in", written(found("m")[1:2], "early.jsonl")]) == 0
+    assert main([*argv, "--ddl", "ddl", "--in", "m"]) == 0
+    moment = datetime(2024, 1, 2, 3, 4, 5)
+    merged = rows(spark, "u", by_spark=True)
+    assert [stamp and stamp.timestamp() for stamp in (one.pop("ts") for one in merged)] == [1704067200.0, None]
+    assert merged == [
+        {"id": 1, "v": 5, "f": 0.10000000149011612, "d": None}, {"id": 2, "v": 7, "f": 0.1, "d": moment}
+    ]  # fmt: skip

@@ -1,0 +1,390 @@
+"""`merge` over DDL: one run over a whole changelog, and runs before and after each statement, make the same table or
+the same error: the rows that TiDB shows, or none.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import TYPED
+from schemas.model.event import Message
+from schemas.model.table import TableId
+from spark_jobs.commands.main import main
+from spark_jobs.lake.column_history import steps_of
+from spark_jobs.lake.name_history import table_names
+from tests.spark_jobs.commands.test_encode import found, row, written
+from tests.spark_jobs.lake.test_merge import ENGINES, rows
+from tests.support.table import check_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Ddl = list[tuple[int, str]]
+Changes = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _write_ddl(ddl: Ddl, name: str) -> str:
+    lines = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in ddl]
+    Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return name
+
+
+def messages(ddl: Ddl, changes: Changes) -> list[Message]:
+    """Changes of d.t as Open Protocol; the DDL is in the file `ddl`."""
+    lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", _write_ddl(ddl, "ddl")]) == 0
+    return found("m")
+
+
+def merge(
+    ddl: Ddl,
+    changes: Changes,
+    place: str,
+    splits: tuple[int, ...],
+    table: str = "d.t",
+    engine: str = "delta-spark",
+    types: str = "exact",
+) -> int:
+    """The exit code of the run that failed, else of the last one; each takes DDL and changes up to a commit_ts."""
+    made, code, begun = messages(ddl, changes), 0, 0
+    for until in (*splits, 1 << 60):
+        count = sum(int(one["commit_ts"]) < until for one in changes)
+        part, begun = made[begun:count], count
+        told = _write_ddl([one for one in ddl if one[0] < until], "some")
+        argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{place}"]
+        argv += ["--engine", engine, "--types", types]
+        code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl")])
+        if code:
+            break
+    return code
+
+
+def both(default: str) -> pytest.MarkDecorator:
+    """A test with the parameter `how`: in one run, by deltalake, and in two, in which delta-spark changes the table.
+
+    The one that is not the default is slow. That deltalake does the same in two, test_merge_deltalake holds of some.
+    """
+    names = ("fresh", "stepwise")
+    return pytest.mark.parametrize("how", [pytest.param(n, marks=[pytest.mark.slow] * (n != default)) for n in names])
+
+
+def run(how: str, ddl: Ddl, changes: Changes, split: int, table: str = "d.t") -> int:
+    """The exit code of one of `both`; the table's place has its name."""
+    if how == "fresh":
+        return merge(ddl, changes, how, (), table, "deltalake")
+    return merge(ddl, changes, how, (split,), table)
+
+
+@pytest.mark.slow  # the next test has some of them; test_conversions has all, without Spark
+@pytest.mark.parametrize("how", ["fresh", "stepwise"])
+def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how: str) -> None:
+    """What TiDB makes of them; a name in other letters is the same column."""
+    kinds = {
+        "Name": "varchar(9)", "dt": "datetime", "dc": "decimal(10,2)", "n": "decimal(10,2)", "x": "double",
+        "v": "varchar(9)", "num": "varchar(9)", "day": "date", "bits": "bit(3)", "e": "enum('a','b')",
+        "w": "decimal(40,2)", "r": "int", "tm": "time(2)",
+    }  # fmt: skip
+    now = {
+        "NAME": "varchar(20)", "dt": "datetime(3)", "dc": "decimal(10,1)", "n": "int", "x": "int", "v": "varbinary(9)",
+        "num": "int", "day": "datetime", "bits": "bit(12)", "e": "enum('a','b','c')", "w": "decimal(40,3)",
+        "r": "decimal(5,1)", "tm": "time",
+    }  # fmt: skip
+    create = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    alter = ", ".join(f"MODIFY {name} {kind}" for name, kind in now.items())
+    ddl = [(1, f"CREATE TABLE t (id int primary key, {create})"), (40, f"ALTER TABLE t {alter}")]
+    before = {
+        "id": "1", "Name": "x", "dt": "2024-01-01 00:00:00", "dc": "-1.25", "n": "1.50", "x": "2.4", "v": "é",
+        "num": "7", "day": "2024-01-01", "bits": {"hex": "05"}, "e": "b", "w": "1.25", "r": "3", "tm": "00:00:01.50",
+    }  # fmt: skip
+    after = {
+        "id": "2", "NAME": "y", "dt": "2024-01-01 00:00:00.500", "dc": "1.0", "n": "3", "x": "4", "v": {"hex": "ff"},
+        "num": "8", "day": "2024-01-01 12:00:00", "bits": {"hex": "0fff"}, "e": "c", "w": "0.125", "r": "1.5",
+        "tm": "-00:00:01",
+    }  # fmt: skip
+    expected = [
+        {"id": 1, "NAME": "x", "dt": "2024-01-01 00:00:00.000", "dc": Decimal("-1.3"), "n": 2, "x": 2,
+         "v": "é".encode(), "num": 7, "day": "2024-01-01 00:00:00", "bits": b"\0\5", "e": "b", "w": "1.250",
+         "r": Decimal("3.0"), "tm": "00:00:02"},
+        {"id": 2, "NAME": "y", "dt": "2024-01-01 00:00:00.500", "dc": Decimal("1.0"), "n": 3, "x": 4, "v": b"\xff",
+         "num": 8, "day": "2024-01-01 12:00:00", "bits": b"\x0f\xff", "e": "c", "w": "0.125", "r": Decimal("1.5"),
+         "tm": "-00:00:01"},
+    ]  # fmt: skip
+    assert run(how, ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30) == 0
+    assert rows(spark, how, by_spark=True) == expected
+
+
+@pytest.mark.parametrize("how", ["fresh", "stepwise"])
+def test_rows_get_the_values_of_some_new_types(spark: SparkSession, how: str) -> None:
+    create = "CREATE TABLE t (id int primary key, Name varchar(9), dc decimal(10,2), v varchar(9), x double)"
+    alter = "ALTER TABLE t MODIFY NAME varchar(20), MODIFY dc decimal(10,1), MODIFY v varbinary(9), MODIFY x int"
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "Name": "x", "dc": "-1.25", "v": "é", "x": "2.4"}},
+        {"commit_ts": 50, "after": {"id": "2", "NAME": "y", "dc": "1.0", "v": {"hex": "ff"}, "x": "4"}},
+    ]
+    assert run(how, [(1, create), (40, alter)], changes, 30) == 0
+    assert rows(spark, how, by_spark=True) == [
+        {"id": 1, "NAME": "x", "dc": Decimal("-1.3"), "v": "é".encode(), "x": 2},
+        {"id": 2, "NAME": "y", "dc": Decimal("1.0"), "v": b"\xff", "x": 4},
+    ]
+
+
+_UNSURE = [(1, "CREATE TABLE t (id int primary key, v double)"), (40, "ALTER TABLE t MODIFY v decimal(5,1)")]
+_FIRST: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}]
+
+
+@both(default="fresh")
+@pytest.mark.usefixtures("spark")
+def test_values_of_which_nobody_knows_what_tidb_made_stop_the_job(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(how, _UNSURE, _FIRST, 30) == 2
+    err = capsys.readouterr().err
+    assert "STOPPED" in err
+    assert "column v" in err
+    assert "nobody can tell what TiDB" in err
+
+
+@ENGINES
+def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: SparkSession, engine: str) -> None:
+    gone = {"commit_ts": 50, "op": "d", "before": {"id": "1", "v": None}, "after": None}
+    assert merge(_UNSURE, [*_FIRST, gone], "later", (), engine=engine) == 0
+    assert rows(spark, "later") == []
+
+
+@ENGINES
+def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
+    """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
+    ddl = [
+        (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
+        (40, "ALTER TABLE t MODIFY a bigint unsigned, CHANGE b c datetime(3)"),
+    ]
+    old = [{"a": str(n), "b": "2024-01-01 00:00:00", "v": "1"} for n in (1, 2)]
+    new = {"a": "2", "c": "2024-01-01 00:00:00.000", "v": "1"}
+    changes: Changes = [
+        {"commit_ts": 10, "after": old[0], "key": ["a", "b"]}, {"commit_ts": 11, "after": old[1], "key": ["a", "b"]},
+        {"commit_ts": 20, "op": "d", "before": old[0], "after": None, "key": ["a", "b"]},
+        {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "c"]},
+    ]  # fmt: skip
+    assert merge(ddl, changes, "t", (30,), engine=engine) == 0
+    assert rows(spark, "t") == []
+    late = found("m")[:1]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
+    assert main([*argv, "--in", written(late, "late.jsonl")]) == 0
+    assert rows(spark, "t") == []
+
+
+_KEYED = (1, "CREATE TABLE t (id int not null, v int not null, primary key (id) nonclustered)")
+_DELETED: Changes = [
+    {"commit_ts": 10, "after": {"id": "1", "v": "1"}},
+    {"commit_ts": 20, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
+]
+
+
+@pytest.mark.slow  # test_a_table_that_is_made_anew has deletes too
+@ENGINES
+def test_a_table_made_anew_forgets_deletes(spark: SparkSession, engine: str) -> None:
+    anew = [_KEYED, (40, "DROP TABLE t"), (41, "CREATE TABLE t (id varchar(9) primary key)")]
+    assert merge(anew, [*_DELETED, {"commit_ts": 50, "after": {"id": "x"}}], "anew", (30,), engine=engine) == 0
+    assert rows(spark, "anew") == [{"id": "x"}]
+
+
+@ENGINES
+def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    """Where only the key is another, a row that comes late stops the job."""
+    other = [_KEYED, (40, "ALTER TABLE t DROP PRIMARY KEY"), (41, "ALTER TABLE t ADD PRIMARY KEY (v)")]
+    assert (
+        merge(
+            other,
+            [*_DELETED, {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}],
+            "t",
+            (30,),
+            engine=engine,
+        )
+        == 0
+    )
+    assert rows(spark, "t") == [{"id": 7, "v": 8}]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--out", "delta:t", "--ddl", "ddl",
+            "--engine", engine]  # fmt: skip
+    assert main([*argv, "--in", written(found("m")[:1], "late.jsonl")]) == 2
+    assert "comes late, and the table has another key since" in capsys.readouterr().err
+
+
+@both(default="fresh")
+def test_names_in_other_letters(spark: SparkSession, how: str) -> None:
+    """TiDB takes databases, tables and columns in any letters; so does --table. A column shows its first default."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "TRUNCATE TABLE D.T"), (40, "RENAME TABLE T TO U"),
+        (45, "ALTER TABLE D.u RENAME COLUMN V TO w"), (46, "ALTER TABLE u ADD COLUMN k int NOT NULL DEFAULT 5"),
+        (47, "ALTER TABLE u MODIFY k decimal(5,1) NOT NULL DEFAULT 7"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 30, "after": {"id": "2", "v": "2"}},
+        {"commit_ts": 50, "table": "U", "after": {"id": "3", "w": "3", "k": "1.5"}},
+    ]  # fmt: skip
+    assert run(how, ddl, changes, 15, table="D.T") == 0
+    assert rows(spark, how) == [{"id": 2, "w": 2, "k": Decimal("5.0")}, {"id": 3, "w": 3, "k": Decimal("1.5")}]
+
+
+_PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
+_CUT = [(1, f"CREATE TABLE t (id int primary key, v int) {_PARTS}"), (40, "ALTER TABLE t TRUNCATE PARTITION p0")]
+_IN_PART: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
+
+
+@both(default="fresh")
+@pytest.mark.usefixtures("spark")
+def test_statements_that_do_not_tell_which_rows_went(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(how, _CUT, _IN_PART, 30) == 2
+    assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
+
+
+@both(default="fresh")
+def test_such_statements_do_not_matter_before_a_truncate(spark: SparkSession, how: str) -> None:
+    later: Changes = [*_IN_PART, {"commit_ts": 60, "after": {"id": "2", "v": "2"}}]
+    assert run(how, [*_CUT, (50, "TRUNCATE TABLE t")], later, 30) == 0
+    assert rows(spark, how) == [{"id": 2, "v": 2}]
+
+
+def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such rows are counted and no more: a column of theirs may be another one by now, or hold a zero date."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int, w datetime)"), (20, "ALTER TABLE t DROP COLUMN v"),
+        (30, "ALTER TABLE t ADD COLUMN v datetime"), (40, "TRUNCATE TABLE t"),
+    ]  # fmt: skip
+    old, new = {"id": "1", "v": "7", "w": "0000-00-00 00:00:00"}, {"id": "1", "w": None, "v": "2026-01-02 03:04:05"}
+    changes: Changes = [{"commit_ts": 10, "after": old}, {"commit_ts": 50, "after": new}]
+    assert merge(ddl, changes, "t", (), engine="deltalake", types="typed") == 0
+    assert "skipped before TRUNCATE 1" in capsys.readouterr().err
+    assert rows(spark, "t") == [{"id": 1, "w": None, "v": datetime(2026, 1, 2, 3, 4, 5)}]
+
+
+@both(default="fresh")
+def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str) -> None:
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "DROP TABLE t"), (30, "RECOVER TABLE t"),
+        (40, "ALTER TABLE t MODIFY v bigint"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "1"}}, {"commit_ts": 50, "after": {"id": "2", "v": "2"}},
+    ]  # fmt: skip
+    assert run(how, ddl, changes, 25) == 0
+    assert rows(spark, how) == [{"id": 1, "v": 1}, {"id": 2, "v": 2}]
+
+
+@ENGINES
+def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
+    """Columns of the same names are other columns, of types that have nothing to do with those before.
+
+    So are the keys: those that were deleted before are nobody's.
+    """
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v datetime, w varchar(9), x int)"), (20, "DROP TABLE t"),
+        (30, "CREATE TABLE t (id varchar(9) primary key, V varbinary(9), w int, x int)"),
+    ]  # fmt: skip
+    old = {"id": "1", "v": "2026-01-02 03:04:05", "w": "a", "x": "1"}
+    new = {"id": "a", "V": {"hex": "00ff"}, "w": "7", "x": "2"}
+    gone = {**old, "id": "2"}
+    changes: Changes = [
+        {"commit_ts": 10, "after": old}, {"commit_ts": 11, "after": gone},
+        {"commit_ts": 12, "op": "d", "before": gone, "after": None}, {"commit_ts": 50, "after": new},
+    ]  # fmt: skip
+    assert merge(ddl, changes, "t", (25,), engine=engine, types="typed") == 0
+    assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
+
+
+@ENGINES
+def test_tables_that_swap_names_are_not_mixed(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key)"), (2, "CREATE TABLE t_new (id int primary key)"),
+        (40, "RENAME TABLE t TO t_old, t_new TO t"),
+    ]  # fmt: skip
+    changes: Changes = [
+        {"commit_ts": 10, "after": {"id": "1"}}, {"commit_ts": 11, "table": "t_new", "after": {"id": "2"}},
+        {"commit_ts": 50, "after": {"id": "3"}},
+    ]  # fmt: skip
+    assert merge(ddl, changes, "fresh", (), engine=engine) == 0
+    assert rows(spark, "fresh") == [{"id": 2}, {"id": 3}]
+    assert merge(ddl, changes, "stepwise", (30,), engine=engine) == 2
+    assert "has the rows of what was d.t up to commit_ts" in capsys.readouterr().err
+
+
+def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "_COMMIT_TS": "1"}}]
+    assert merge([(1, "CREATE TABLE t (id int primary key, _COMMIT_TS int)")], changes, "t", ()) == 2
+    assert "has a column _commit_ts of its own" in capsys.readouterr().err
+
+
+_TAKING = (
+    ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
+    ("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", "EXCHANGE PARTITION"),
+    ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", "FLASHBACK TO TIMESTAMP"),
+)  # fmt: skip
+
+
+def test_what_takes_rows_away() -> None:
+    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
+    for query, unsure in _TAKING:
+        texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
+        steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
+        assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
+
+
+_NAMES: list[tuple[list[str], str, list[tuple[int, str | None]]]] = [
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "t", [(2, "n"), (0, "t")]),
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "o", [(2, "t"), (0, "o")]),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], "t", [(2, None), (0, "t")]),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], "o", [(1, "t"), (0, "o")]),
+    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], "t", [(1, "t"), (2, "o"), (0, "t")]),
+    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], "T", [(3, "t"), (0, "U")]),
+]
+
+
+def test_which_table_a_name_means() -> None:
+    """A name that another table got is that table's; rows of the one that had it before are not taken for its."""
+    check_rows(_NAMES, lambda row: _check_name(*row))
+
+
+def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
+    key = " (id int primary key)"
+    texts = ["CREATE TABLE t", *queries]
+    statements = [
+        DdlText(n, "d", text + (key if text.startswith("CREATE") else ""), TYPED) for n, text in enumerate(texts)
+    ]
+    found_names = table_names(statements, TableId("d", name))
+    assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
+    assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]
+    after = [step.after for step in steps_of(statements, TableId("d", name))][-1]
+    assert after is not None
+    assert after.id.table == names[-1][1]
+
+
+@ENGINES
+def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    """One that was given before and is not now, or came late: columns would go with their values, or be filled."""
+    ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"), (20, "ALTER TABLE t ADD COLUMN a int DEFAULT 7"),
+        (30, "ALTER TABLE t RENAME COLUMN v TO w"),
+    ]  # fmt: skip
+    first: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
+    assert merge(ddl, first, "t", (), engine=engine) == 0
+    late: Ddl = [*ddl[:2], (25, "ALTER TABLE t ADD COLUMN b int DEFAULT 5"), *ddl[2:]]
+    columns = {"id": "2", "a": "1", "b": "1", "w": "1"}
+    for given, after, told in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
+        assert merge(given, [{"commit_ts": 40, "after": after}], "t", (), engine=engine) == 2
+        assert told in capsys.readouterr().err
+    assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", (), engine=engine) == 0
+    assert rows(spark, "t") == [{"id": 1, "w": 1}]

@@ -1,0 +1,65 @@
+"""Defaults of columns: in schemas, and in rows that are older than their column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import TYPED
+from schemas.formats.avro import schema as avro_schema
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId
+from spark_jobs.commands.main import main
+from spark_jobs.lake.column_history import filled, steps_of
+from spark_jobs.pipeline.table_view import default_of
+from tests.spark_jobs.commands.test_encode import row
+
+
+def _column(text: str) -> Column:
+    statement = DdlText(1, "d", f"CREATE TABLE t (id int primary key, c {text})", TYPED)
+    (step,) = steps_of([statement], TableId("d", "t"))
+    assert step.after is not None
+    return step.after.by_name["c"]
+
+
+_VALUES: list[tuple[str, str | bytes]] = [
+    ("decimal(65,30) DEFAULT 1.5", "1." + "5".ljust(30, "0")), ("decimal(40,3) DEFAULT 0", "0.000"),
+    ("decimal(10,2) DEFAULT -1", "-1.00"), ("bit(9) DEFAULT b'101'", b"\0\5"), ("bit(3) DEFAULT b'101'", b"\5"),
+    ("year NOT NULL", "0"), ("year DEFAULT '0000'", "0"), ("year DEFAULT 2024", "2024"), ("int DEFAULT 7", "7"),
+]  # fmt: skip
+
+
+def test_a_default_is_what_a_row_has_that_says_the_same() -> None:
+    for text, value in _VALUES:
+        column = _column(text)
+        assert default_of(column, "UTC") == value, text
+        assert filled(column) == (True, value), text
+
+
+def test_years_in_avro_schemas() -> None:
+    for text, default in (("year NOT NULL", 0), ("year DEFAULT '0000'", 0), ("year DEFAULT 1999", 1999)):
+        schema = json.loads(avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options()))
+        assert schema["fields"][0]["default"] == default, text
+
+
+@pytest.mark.parametrize("to", ["craft", "debezium", "debezium-mysql", "open", "open-tiflow"])
+def test_half_a_surrogate_pair_is_one_dead_letter(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has escapes for what no column holds: neither the job's end, nor another byte."""
+    monkeypatch.chdir(tmp_path)
+    ddl = {"commit_ts": 1, "db": "d", "query": "CREATE TABLE t (id int primary key, c text, y year NOT NULL)"}
+    Path("ddl").write_text(json.dumps({**ddl, "typed": True}) + "\n")
+    lines: list[Any] = [
+        row(commit_ts=5 << 18, offset=n, after={"id": str(n), "c": text, "y": "0"})
+        for n, text in enumerate(["a", "\ud800", "\udc80", "é"])
+    ]
+    Path("lines").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", to, "--in", "lines", "--out", "out", "--ddl", "ddl", "--topic", "t"]) == 1
+    err = capsys.readouterr().err
+    assert "encode: errors 2 (INVALID_VALUE 2)" in err
+    assert "encode: out 2" in err

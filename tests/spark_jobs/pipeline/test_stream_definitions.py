@@ -1,0 +1,87 @@
+"""Tables learned from the DDL of a stream."""
+
+from __future__ import annotations
+
+import random
+
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.lexer import WIRE
+from schemas.model.event import DdlEvent
+from schemas.model.table import TableId, TableVersion
+from spark_jobs.pipeline.stream_definitions import Learned
+from spark_jobs.sources.table_definitions import Definitions
+from tests.support.ddl_histories import recorded
+
+T = TableId("d", "t")
+
+
+def ddl(commit_ts: int, query: str, db: str = "d", table: str = "t") -> DdlEvent:
+    return DdlEvent("open", db, table, commit_ts, None, query)
+
+
+def columns(version: TableVersion | None) -> list[str] | None:
+    return None if version is None else [c.name for c in version.table.columns]
+
+
+def test_a_row_has_the_version_below_it() -> None:
+    found = Learned()
+    for event in (ddl(10, "CREATE TABLE `t` (`a` INT)"), ddl(20, "ALTER TABLE `t` ADD COLUMN `b` INT")):
+        found.learn(event)
+    assert columns(found.at(T, 10)) is None
+    assert columns(found.at(T, 20)) == ["a"]
+    assert columns(found.at(T, 21)) == columns(found.at(T, None)) == ["a", "b"]
+    version = found.at(T, 21)
+    assert version is not None
+    assert version.commit_ts == 20
+
+
+def test_what_is_not_understood_makes_the_table_unknown() -> None:
+    found = Learned()
+    found.learn(ddl(10, "CREATE TABLE `t` (`a` INT)"))
+    found.learn(ddl(20, "ALTER TABLE `t` FROBNICATE"))
+    found.learn(ddl(30, "ALTER TABLE `t` ADD COLUMN `b` INT"))
+    found.learn(ddl(40, "CREATE TABLE `t` (`c` INT)"))
+    assert [columns(found.at(T, ts)) for ts in (15, 25, 35, 45)] == [["a"], None, None, ["c"]]
+
+
+def test_what_is_given_comes_first() -> None:
+    given = Definitions(versions([DdlText(10, "d", "CREATE TABLE t (x INT)")]))
+    found = Learned(given)
+    found.learn(ddl(10, "CREATE TABLE `t` (`a` INT)"))
+    assert columns(found.at(T, 20)) == ["x"]
+    assert columns(found.sanitised(T, ("x",), 20)) == ["x"]
+
+
+def test_repeated_and_late_events_give_the_same_history() -> None:
+    """DDL is sent to every partition and again after a restart, in any interleaving of partitions."""
+    script = recorded("own")[0]["script"]
+    events = [
+        ddl(one["ts"], one["q"], one["scm"], one["tbl"])
+        for line in recorded("own")
+        if line["script"] == script and line["ok"]
+        for one in line["wire"]
+    ]
+    in_order = Learned()
+    for event in events:
+        in_order.learn(event)
+    shuffled, chance = Learned(), random.Random(5)
+    # Statements of one commit_ts keep their order, as they do on one partition.
+    for event in sorted(events + events, key=lambda e: (e.commit_ts or 0) // (1 << 28) + chance.random() * 40):
+        if event.commit_ts and sum(e.commit_ts == event.commit_ts for e in events) == 1:
+            shuffled.learn(event)
+    for event in events:
+        shuffled.learn(event)
+    for event in events:
+        for id_ in (TableId(event.db, event.table), TableId(event.db.upper(), event.table)):
+            for ts in (event.commit_ts, (event.commit_ts or 0) + 1, None):
+                assert in_order.at(id_, ts) == shuffled.at(id_, ts)
+
+
+def test_wire_mode_is_for_ticdc_only() -> None:
+    found = Learned()
+    query = r"CREATE TABLE t (a VARCHAR(9) DEFAULT 'x\\y')"
+    found.learn(DdlEvent("debezium-mysql", "d", "t", 1, None, query))
+    version = found.at(T, 2)
+    assert version is not None
+    assert version.table.columns[0].default == "x\\y"
+    assert versions([DdlText(1, "d", query, WIRE)])[0].table.columns[0].default == r"x\\y"

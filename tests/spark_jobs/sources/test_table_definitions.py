@@ -1,0 +1,155 @@
+"""`--ddl META`: the version of a table that a row belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.model.errors import SetupError
+from schemas.model.names import sanitise_name
+from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.types import BY_NAME
+from spark_jobs.sources.table_definitions import Definitions
+from tests.support.golden import FORMATS, GOLDEN, Golden, cases
+from tests.support.table import check_rows
+
+ID = TableId("d", "t")
+
+
+def version(commit_ts: int, *names: str, id_: TableId = ID, kind: str = "int") -> TableVersion:
+    return TableVersion(commit_ts, Table(id_, tuple(Column(n, BY_NAME[kind]) for n in names)))
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 60))
+def test_a_row_has_the_newest_version_below_it(stamps: list[int], commit_ts: int) -> None:
+    """A row whose commit_ts equals a DDL's belongs to the version before; of equal ones the last stands."""
+    versions = [version(ts, f"c{i}") for i, ts in enumerate(stamps)]
+    below = [v for v in sorted(versions, key=lambda v: v.commit_ts) if v.commit_ts < commit_ts]
+    found = Definitions(versions)
+    assert found.at(ID, commit_ts) == (below[-1] if below else None)
+    assert found.at(ID, None) == sorted(versions, key=lambda v: v.commit_ts)[-1]
+    assert found.at(TableId("d", "other"), commit_ts) is None
+
+
+def test_sanitised_names_find_the_table() -> None:
+    made = version(5, "订单-no", "b", id_=TableId("名", "1 t"))
+    found = Definitions([made])
+    avro = TableId("_", "_1_t")
+    assert found.sanitised(avro, ("___no", "b"), 6) == made
+    assert found.sanitised(avro, ("b",), None) == made  # a key-only delete
+    assert found.sanitised(avro, ("b",), 5) is None
+    assert found.sanitised(avro, ("x",), 6) is None
+    assert found.sanitised(TableId("名", "1 t"), ("b",), 6) is None
+
+
+def test_without_a_commit_ts_the_columns_tell_or_nothing_does() -> None:
+    old, wide, other = version(1, "a", "b"), version(2, "a", "b", "c"), version(3, "a", "b", kind="bigint")
+    assert Definitions([old, wide]).sanitised(ID, ("a", "b"), None) == old
+    assert Definitions([old, wide]).sanitised(ID, ("a", "b", "c"), None) == wide
+    assert Definitions([old, other]).sanitised(ID, ("a", "b"), None) is None
+    assert Definitions([old, wide]).sanitised(ID, ("a",), None) is None
+
+
+def test_columns_are_the_metas() -> None:
+    check_rows([g for name in FORMATS for g in cases(name)], _columns_are_the_metas)
+
+
+def _columns_are_the_metas(golden: Golden) -> None:
+    tables = golden.definitions
+    for step in golden.meta["steps"]:
+        listed: list[dict[str, Any]] = step.get("columns") or []
+        if not listed or not all(c["mysql_type"] for c in listed):
+            continue
+        found = tables.at(TableId(step["schema"], step["table"]), step["commit_ts"] + 1)
+        assert found is not None
+        if found.commit_ts != step["commit_ts"]:
+            continue
+        columns = found.table.columns
+        assert [c.name for c in columns] == [c["name"] for c in listed]
+        assert [c.type.code for c in columns] == [c["mysql_type"] for c in listed]
+        assert [not c.nullable for c in columns] == [c["not_null"] for c in listed]
+        assert [c.primary_key for c in columns] == [c["pri_key"] for c in listed]
+        assert [c.handle_key for c in columns] == [c["handle_key"] for c in listed]
+        assert [c.has_default for c in columns] == [c["default"] is not None for c in listed]
+        assert [list(c.elements) for c in columns] == [c.get("elems") or [] for c in listed]
+        assert found.table.handle_key == tuple(c["name"] for c in listed if c["handle_key"])
+        assert len({sanitise_name(c.name) for c in columns}) <= len(columns)
+
+
+def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
+    golden = Golden("avro", "evolution.ext1")
+    tables = golden.definitions
+    for step in golden.meta["steps"]:
+        for row in step.get("rows") or []:
+            found = tables.at(TableId(step["schema"], step["table"]), step["commit_ts"])
+            assert found is not None
+            assert set(row["after"] or row["before"]) == {c.name for c in found.table.columns if not c.virtual}
+
+
+_OTHER_FILES = (
+    "",
+    "x",
+    "[]",
+    "{}",
+    "1",
+    '{"steps":1}',
+    '{"steps":[{"columns":[{}]}]}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"TRUNCATE u"}',
+    '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
+    '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
+    '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',
+    "\ud800",
+)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ddl.jsonl"
+
+    def check(content: str) -> None:
+        path.write_bytes(content.encode("utf-8", "surrogatepass"))
+        with pytest.raises(SetupError, match=r"--ddl .*ddl\.jsonl") as caught:
+            Definitions.read(path)
+        assert caught.value.code == "USAGE"
+
+    check_rows(_OTHER_FILES, check, ascii)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="No such file"):
+        Definitions.read(tmp_path / "no.meta.json")
+
+
+def test_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    meta = json.loads((GOLDEN / "avro" / "pk_int.ext1.meta.json").read_text())
+    next(s for s in meta["steps"] if s.get("columns"))["columns"][0]["mysql_type"] = 255
+    path = tmp_path / "x.meta.json"
+    path.write_text(json.dumps(meta))
+    with pytest.raises(SetupError, match="KeyError"):
+        Definitions.read(path)
+
+
+def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
+    lines = [
+        {"commit_ts": 30, "db": "d", "query": "CREATE TABLE `t` (`z` INT)", "mode": "show"},
+        {"commit_ts": 10, "db": "d", "query": r"CREATE TABLE `t` (`a` VARCHAR(9) DEFAULT 'x\\y')"},
+        {"commit_ts": 20, "db": "d", "query": 'alter table t add "b" int', "typed": True, "sql_mode": "ANSI_QUOTES"},
+        {"commit_ts": 40, "db": "d", "query": "CREATE TABLE `u` (`a` TIMESTAMP DEFAULT '2020-01-01 08:00:00')"},
+    ]
+    path = tmp_path / "ddl.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n", encoding="utf-8")
+    found = Definitions.read(path, "Asia/Shanghai")
+    versions = [found.at(ID, ts) for ts in (10, 20, 30, 31)]
+    assert versions[0] is None
+    assert [[c.name for c in v.table.columns] for v in versions if v] == [["a"], ["a", "b"], ["z"]]
+    assert [v.commit_ts for v in versions if v] == [10, 20, 30]
+    assert versions[1] is not None
+    assert versions[1].table.columns[0].default == r"x\\y"
+    other = found.at(TableId("d", "u"), None)
+    assert other is not None
+    assert other.table.columns[0].default == "2020-01-01 00:00:00"

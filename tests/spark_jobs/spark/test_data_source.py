@@ -1,0 +1,126 @@
+"""`spark.read.format("ticdc")` and `readStream`: the events of `decode`, from files and from Kafka."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from schemas.model.event import Message
+from spark_jobs import decode
+from spark_jobs.arrow.change_schema import CHANGES
+from spark_jobs.io.endpoints import message_sink
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.message_files import message_line
+from spark_jobs.spark import data_source
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.kafka import Kafka
+
+AVRO = Golden("avro", "evolution.ext1")
+ZONE = "Asia/Shanghai"
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    monkeypatch.chdir(tmp_path)
+    data_source.register(spark)
+    return spark
+
+
+def _messages() -> list[Message]:
+    some = AVRO.messages() * 8  # so many that compiled readers take them
+    found = [Message(m.key, m.value, "t", n % 2, n, 1700000000000 + n) for n, m in enumerate(some)]
+    return [*found, Message(b"k", b"\x07nope", "t", 0, len(found), 5)]
+
+
+def _rows(frame: DataFrame) -> list[Any]:
+    rows = (r.asDict(recursive=True) for r in frame.where("kind <> 'other'").collect())
+    return sorted(({k: v for k, v in r.items() if k != "source"} for r in rows), key=repr)
+
+
+def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "".join(json.dumps(message_line(m)) + "\n" for m in _messages())
+    Path("in").mkdir()
+    Path("in/a.jsonl").write_text(lines)
+    Path("in/b.jsonl").write_text("no message\n\n")
+    common = {"format": "avro", "schemas": str(AVRO.meta_file), "time_zone": ZONE}
+    reader = session.read.format("ticdc").options(**common)
+    rows = [(m.key, m.value, m.topic) for m in _messages()]
+    frame = session.createDataFrame(rows, "key binary, value binary, topic string")
+    want = decode(frame, format="avro", schemas=AVRO.schemas, time_zone=ZONE)
+    bad = {"kind": "error", "code": "BAD_LINE"}
+    got, wanted = _rows(reader.load(str(Path("in").absolute()))), _rows(want)
+    assert [r for r in got if not (r["error"] and r["error"]["code"] == bad["code"])] == wanted
+    assert len(got) == len(wanted) + 1
+    typed = reader.options(table="test.evo", types="typed", missing="default").load(str(Path("in/a.jsonl").absolute()))
+    same = decode(frame, format="avro", schemas=AVRO.schemas, time_zone=ZONE, table="test.evo", missing="default")
+    assert typed.schema["after"].json() == same.schema["after"].json()
+    assert _rows(typed) == _rows(same)
+    # each line is read once, wherever the ranges end
+    few = _messages()[-9:]
+    lines = "".join(json.dumps(message_line(m)) + "\n" for m in few)
+    Path("in/a.jsonl").write_text(lines)
+    for step in (1, 97, len(lines)):
+        monkeypatch.setattr(data_source, "_RANGE", step)
+        parts = list(data_source._file_parts(Path("in/a.jsonl")))[:4000]
+        items = [i for p in parts for i in data_source._lines(p, p.end or 0)]
+        assert items == few
+
+
+def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
+    from pyspark.sql.types import MapType, StringType, StructType
+
+    assert data_source.changes(MapType(StringType(), StringType())) == StructType.fromDDL(CHANGES)
+
+
+def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
+    for options, told in (
+        ({"path": "x"}, "option 'format' is missing"),
+        ({"format": "open", "topics": "x"}, "option 'topics' is not known"),
+        ({"format": "open"}, "give a path"),
+        ({"format": "open", "path": "/nosuch.jsonl"}, "No such file"),
+        ({"format": "simple", "path": "x"}, "give table definitions"),
+    ):
+        with pytest.raises(PySparkException, match=told):
+            session.read.format("ticdc").options(**options).load().collect()
+
+
+def test_kafka_as_a_batch_and_as_a_stream(session: SparkSession, kafka: Kafka) -> None:
+    topic = kafka.create_topic(partitions=2)
+
+    def send(messages: list[Message]) -> None:
+        sink = message_sink(f"kafka:{topic}", KafkaClient(kafka.bootstrap_servers))
+        for message in messages:
+            sink.write(message)
+        sink.close()
+
+    messages = [replace(m, timestamp=None) for m in _messages()]  # Kafka would delete what is too old
+    options = {
+        "format": "avro", "schemas": str(AVRO.meta_file), "time_zone": ZONE, "topic": topic, "table": "test.evo",
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+    }  # fmt: skip
+    send(messages[:5])
+    batch = session.read.format("ticdc").options(**options).load()
+    assert batch.count() == 5
+    stream = session.readStream.format("ticdc").options(**options).load()
+
+    def now() -> int:
+        out, checkpoint = str(Path("out").absolute()), str(Path("checkpoint").absolute())
+        query = stream.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
+        query.trigger(availableNow=True).start().awaitTermination()
+        return session.read.schema(stream.schema).parquet(out).count()
+
+    assert now() == 5
+    send(messages[5:])
+    assert now() == len(messages)
+    found = session.read.parquet(str(Path("out").absolute()))
+    assert found.schema["after"].json() == batch.schema["after"].json()
+    assert _rows(found) == _rows(session.read.format("ticdc").options(**options).load())

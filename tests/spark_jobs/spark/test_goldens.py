@@ -1,0 +1,184 @@
+"""golden_check with Spark: `decode` in Spark makes of every golden case what the in-process codec makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import MapType, StringType
+
+from schemas.model.event import Message
+from schemas.model.options import Options
+from spark_jobs import decode
+from spark_jobs.arrow.change_schema import SKIPPED
+from spark_jobs.arrow.worker_functions import DecodeBatches
+from spark_jobs.commands.main import main
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.spark.data_source import changes
+from tests.support import connector
+from tests.support.golden import FORMATS, Golden, case_check, cases
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_KAFKA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("offset", pa.int64())])  # type: ignore[arg-type]
+ALL = (*FORMATS, "simple", "canal-json", "debezium-mysql")
+
+
+@dataclass(frozen=True)
+class _Case:
+    name: str
+    side: Side
+    messages: tuple[Message, ...]
+    golden: Golden | None = None
+
+    @property
+    def table(self) -> Any:
+        rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": m.offset} for m in self.messages]
+        return pa.Table.from_pylist(rows, schema=_KAFKA)
+
+    def by_workers(self) -> list[dict[str, Any]]:
+        """The rows that `decode` gives, made as Spark's workers make them, in this process."""
+        schema = to_arrow_schema(changes(MapType(StringType(), StringType())))
+        found = [
+            row for batch in DecodeBatches(self.side, schema)(self.table.to_batches()) for row in batch.to_pylist()
+        ]
+        return [{**r, **{s: dict(r[s]) for s in ("before", "after") if r[s] is not None}} for r in found]
+
+    def by_spark(self, spark: SparkSession, number: int) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        side = self.side
+        frame = decode(
+            spark.createDataFrame(self.table).coalesce(1), format=side.format, schemas=side.schemas, ddl=side.tables,
+            time_zone=side.options.time_zone, claim_checks=side.claims.folder if side.claims else None,
+        )  # fmt: skip
+        return frame.withColumn("case", F.lit(number))
+
+    def plain(self) -> Iterator[dict[str, Any]]:
+        decoder = self.side.decoder()
+        for message in self.messages:
+            yield from json.loads(json.dumps(plain_lines(decode_one(decoder, message), message)))
+
+
+def _goldens(format_: str) -> list[_Case]:
+    if format_ == "debezium-mysql":
+        return list(_connectors())
+    out = []
+    for golden in cases(format_):
+        messages = tuple(replace(m, offset=n) for n, m in enumerate(golden.messages()))
+        side = golden.side(ddl=format_ == "simple")  # its messages need what earlier ones told, or definitions
+        out.append(_Case(str(golden), replace(side, options=replace(side.options, on_lossy="flag")), messages, golden))
+    return out
+
+
+def _connectors() -> Iterator[_Case]:
+    options = Options.of({"on_lossy": "flag"})
+    for name in connector.settings():
+        yield _Case(name, Side("debezium-mysql", FileSchemas([]), options), tuple(connector.json_messages(name)))
+    for name in connector.settings(".avro_confluent"):
+        side = Side("debezium-mysql", connector.avro_schemas(name), options)
+        yield _Case(f"{name} in Avro", side, tuple(connector.avro_messages(name)))
+
+
+def _line(row: Any, format_: str) -> dict[str, Any]:
+    """A row of `decode` in plain form; bytes stay as maps have them, `{"hex":"…"}` as text."""
+    source = {"topic": row["source"]["topic"], "partition": None, "offset": row["source"]["offset"]}
+    if row["error"] is not None:
+        code, detail = row["error"]["code"], row["error"]["detail"]
+        pair = {f"{name}_b64": row["error"][name] for name in ("key", "value")}
+        return {"kind": "error", "code": code, "detail": detail, **source, **pair}
+    names = {
+        "row": ("db", "table", "op", "commit_ts", "schema_id", "table_version", "key", "before", "after", "flags"),
+        "ddl": ("db", "table", "commit_ts", "ddl_type", "query"),
+        "watermark": ("commit_ts",),
+        "bootstrap": ("db", "table", "commit_ts"),
+    }[row["kind"]]
+    return {"kind": row["kind"], "format": format_, **source, **{name: row[name] for name in names}}
+
+
+def _as_maps(line: dict[str, Any]) -> dict[str, Any]:
+    """A plain line as `_line` has it."""
+    out = dict(line)
+    if out["kind"] == "error":
+        import base64
+
+        for name in ("key_b64", "value_b64"):
+            out[name] = None if out[name] is None else bytearray(base64.b64decode(out[name]))
+    for side in ("before", "after"):
+        if out.get(side) is not None:
+            texts = {
+                n: json.dumps(v, separators=(",", ":")) if isinstance(v, dict) else v for n, v in out[side].items()
+            }
+            out[side] = texts
+    return out
+
+
+def _same(got: dict[str, Any], want: dict[str, Any]) -> bool:
+    return all(
+        got.get(name) == value
+        for name, value in want.items()
+        if name not in ("partition", "format", "extra", "schema_version", "columns")
+    )
+
+
+def _compare(case: _Case, rows: list[Any]) -> None:
+    format_ = case.side.format
+    shown = sorted((r for r in rows if r["kind"] not in SKIPPED), key=lambda r: (r["source"]["offset"], r["row"]))
+    got, want = [_line(r, format_) for r in shown], list(case.plain())
+    assert len(got) == len(want), case.name
+    for one, other in zip(got, map(_as_maps, want), strict=True):
+        assert _same(one, other), f"{case.name}: {one} is not {other}"
+    if case.golden is not None and format_ in FORMATS:
+        assert not case_check(case.golden).check(want).differences
+
+
+@pytest.mark.parametrize("format_", ALL)
+def test_every_case(format_: str) -> None:
+    found = _goldens(format_)
+    assert len(found) > 10
+    for case in found:
+        _compare(case, case.by_workers())
+
+
+def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
+    """One query with all formats, tombstones and claim-checks among them."""
+    chosen = [next(c for c in _goldens(f) if _COMMANDS.get(f, "default") in c.name) for f in ALL]
+    chosen.append(next(c for c in _goldens("open") if c.name == "open/large.claimcheck"))
+    frames = [case.by_spark(spark, n) for n, case in enumerate(chosen)]
+    rows: dict[int, list[Any]] = {}
+    for row in reduce(lambda a, b: a.unionAll(b), frames).collect():
+        rows.setdefault(row["case"], []).append(row)
+    for number, case in enumerate(chosen):
+        _compare(case, rows.get(number, []))
+
+
+_COMMANDS = {
+    "avro": "evolution.ext1", "craft": "evolution.default", "debezium": "evolution.ext.schema",
+    "debezium-avro": "evolution.str.ext", "open": "evolution.default", "open-tiflow": "evolution.default",
+    "simple": "evolution.json", "canal-json": "evolution.ext",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    "format_", [f if f in ("craft", "simple") else pytest.param(f, marks=pytest.mark.slow) for f in _COMMANDS]
+)
+def test_the_command_with_spark(format_: str, capfd: pytest.CaptureFixture[str]) -> None:
+    golden = Golden(format_, _COMMANDS[format_])
+    argv = ["decode", "--format", format_, "--in", str(golden.messages_file), "--schemas", str(golden.meta_file),
+            "--time-zone", golden.zone, "--spark"]  # fmt: skip
+    ddl = ["--ddl", str(golden.meta_file)] if format_ == "simple" else []
+    assert main([*argv, *ddl]) in (0, 1)
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert lines == golden.plain(ddl=bool(ddl))
+    if format_ in FORMATS:
+        assert not case_check(golden).check(lines).differences

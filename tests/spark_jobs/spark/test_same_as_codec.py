@@ -1,0 +1,211 @@
+"""Every golden case: Spark's plans and the compiled kernels make of it what the in-process codec makes of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from schemas.model.event import Message, RowChange, Watermark
+from schemas.model.spark_types import python_value
+from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.types import Kind
+from spark_jobs.arrow.change_schema import SKIPPED, arrow_schema
+from spark_jobs.arrow.table_decoders import FORMATS as JSON
+from spark_jobs.arrow.table_rows import TypedBatches, typed_schema, versions_of
+from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.result import Result
+from spark_jobs.spark.avro_jvm.plan import AvroPlan
+from tests.support.golden import Golden, cases
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_HEAD = ("op", "commit_ts", "table_version")
+_KAFKA = pa.schema(
+    [
+        ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+        ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+
+
+def _decoded(golden: Golden, side: Side) -> list[tuple[Message, Result]]:
+    decoder = side.decoder()
+    return [(m, decode_one(decoder, m)) for m in golden.messages()]
+
+
+def _tables(found: list[tuple[Message, Result]]) -> list[TableId]:
+    return list(dict.fromkeys(e.table.id for _, r in found for e in r.events if isinstance(e, RowChange)))
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize("format_", ["craft", *JSON])
+@pytest.mark.usefixtures("spark")
+def test_kernels(format_: str, step: int) -> None:
+    """Typed batches as workers make them, here in this process: rows of every table, and errors, one by one."""
+    taken = 0
+    for golden in cases(format_)[::step]:
+        side = golden.side(ddl=True)
+        found = _decoded(golden, side)
+        for id_ in _tables(found):
+            assert side.tables is not None
+            versions = versions_of(side.tables, id_)
+            if versions:
+                taken += _same_rows(golden, side, id_, found)
+    assert taken > 100 // step, "the kernels took next to nothing"
+
+
+def _same_rows(golden: Golden, side: Side, id_: TableId, found: list[tuple[Message, Result]]) -> int:
+    assert side.tables is not None
+    versions = versions_of(side.tables, id_)
+    table = versions[0].table
+    schema = arrow_schema(typed_schema(table))
+    rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": n} for n, (m, _) in enumerate(found)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=_KAFKA)
+    made: dict[int, list[dict[str, Any]]] = {}
+    taken = 0
+    for out in TypedBatches(side, tuple(versions), schema)([batch]):
+        for row in out.to_pylist():
+            made.setdefault(row["source"]["offset"], []).append(row)
+            taken += row["odd"] is None
+    for number, (_, result) in enumerate(found):
+        got = sorted(made.pop(number, []), key=lambda r: r["row"])
+        got = [r for r in got if not (r["odd"] and r["odd"]["kind"] in SKIPPED)]
+        where = f"{golden} message {number}"
+        if result.error is not None:
+            assert [r["odd"]["code"] for r in got] == [result.error.code], where
+            continue
+        if [r["odd"] and r["odd"]["code"] for r in got] == ["INVALID_VALUE"]:
+            assert any(not _fits(e, table, schema.field("after").type) for e in result.events), where
+            continue
+        assert len(got) == len(result.events), where
+        for row, event in zip(got, result.events, strict=True):
+            if not isinstance(event, RowChange):
+                assert row["odd"]["kind"] == ("watermark" if isinstance(event, Watermark) else row["odd"]["kind"])
+                continue
+            flags = row["odd"]["flags"] if row["odd"] else []
+            assert flags == event.flags, where
+            for name in _HEAD:
+                assert row[name] == getattr(event, name), f"{where} {name}"
+            if event.table.id == id_:
+                if row["odd"] is None:
+                    assert [c.name for c in table.columns if c.name in table.handle_key] == list(event.key), where
+                for part, values in (("before", event.before), ("after", event.after)):
+                    wanted = _typed(table, values, schema.field(part).type)
+                    assert repr(row[part]) == repr(wanted), f"{where} {part}"  # NaN is not NaN
+    assert not made
+    return taken
+
+
+def _typed(table: Table, values: Mapping[str, Value] | None, kind: Any) -> Any:
+    """A row of the codec as Arrow holds it in the newest version's types."""
+    if values is None:
+        return None
+    row = {c.name: python_value(c, values[c.name]) for c in table.columns if c.name in values and not c.virtual}
+    return pa.array([row], kind).to_pylist()[0]
+
+
+def _fits(event: Any, table: Table, kind: Any) -> bool:
+    """A DECIMAL that TiCDC rounded up may have more digits than its column; an older version may hold other types."""
+    try:
+        for row in (event.before, event.after):
+            _typed(table, row, kind)
+    except (ValueError, ArithmeticError, pa.ArrowException):
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------------------------- Avro in the JVM
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["header", "exact"])
+def test_avro_plans(spark: SparkSession, exact: bool, step: int) -> None:
+    """One query over all cases: each with its own schemas, each table with its own plan. Exact: where numba is not."""
+    wanted: dict[tuple[str, str, int], tuple[Result, AvroPlan]] = {}
+    unions: list[dict[TableId, DataFrame]] = []  # a table once in each: its metric has its name
+    for golden in cases("avro")[::step]:
+        found = _decoded(golden, golden.side())
+        for id_ in _tables(found):
+            plan = AvroPlan.of(golden.side(), id_, exact=exact)
+            if plan is None:
+                continue
+            mine = [(n, m, r) for n, (m, r) in enumerate(found) if _concerns(r, id_, exact)]
+            wanted |= {(str(golden), str(id_), n): (r, plan) for n, _, r in mine}
+            free = next((u for u in unions if id_ not in u and len(u) < 10), None)
+            if free is None:
+                unions.append(free := {})
+            free[id_] = _shown(plan, _frame(spark, [(m, n) for n, m, _ in mine]), golden, id_)
+    for union in unions:
+        for row in reduce(lambda a, b: a.unionAll(b), union.values()).collect():
+            result, plan = wanted.pop((row["case"], row["of"], row["offset"]))
+            _compare(row, result, plan)
+    assert not wanted
+
+
+def _concerns(result: Result, id_: TableId, exact: bool) -> bool:
+    """Whether a case's message is asked of the plan: one that fails, or a row of the table."""
+    if result.error is not None:
+        return exact
+    (event,) = result.events or (None,)
+    return isinstance(event, RowChange) and event.table.id == id_ and event.schema_id is not None
+
+
+def _frame(spark: SparkSession, messages: list[tuple[Message, int]]) -> DataFrame:
+    from spark_jobs.spark.frames import kafka_columns
+
+    rows = [(m.key, m.value, m.topic, n) for m, n in messages]
+    return kafka_columns(spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint"))
+
+
+def _shown(plan: AvroPlan, frame: DataFrame, golden: Golden, id_: TableId) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    as_text = {"ignoreNullFields": "false"}
+    sides = [F.to_json(F.struct(F.col(s).alias("row")), as_text).alias(s) for s in ("before", "after")]
+    head = [F.lit(str(golden)).alias("case"), F.lit(str(id_)).alias("of"), F.col("source.offset").alias("offset")]
+    code = F.col("error.code").alias("code")
+    decoded = plan.decode(frame)
+    assert decoded is not None, "the session takes no class of ours"
+    return decoded.select(*head, "op", "commit_ts", "schema_id", "key", "flags", code, *sides)
+
+
+def _compare(row: Any, result: Result, plan: AvroPlan) -> None:
+    where = f"{row['case']} {row['of']} message {row['offset']}"
+    if result.error is not None:
+        assert row["code"] == result.error.code, where
+        return
+    assert row["code"] is None, where
+    (event,) = result.events
+    assert isinstance(event, RowChange)
+    for name in ("op", "commit_ts", "schema_id", "flags"):
+        assert row[name] == getattr(event, name), f"{where} {name}"
+    assert row["key"] == list(event.key), where
+    for side, values in (("before", event.before), ("after", event.after)):
+        got = json.loads(row[side], parse_float=Decimal, parse_int=Decimal)["row"]
+        for column in plan.table.columns if got is not None and values is not None else ():
+            wanted = _json(column, (values or {}).get(column.name))
+            assert _number(column, got[column.name]) == wanted, f"{where} {side}.{column.name}"
+        assert (got is None) == (values is None), f"{where} {side}"
+
+
+def _json(column: Column, value: Value) -> Any:
+    """A plain value as Spark's to_json writes it of the column's type."""
+    found = python_value(column, value)
+    if isinstance(found, bytes):
+        return base64.b64encode(found).decode()
+    return _number(column, Decimal(found) if isinstance(found, int) else found)
+
+
+def _number(column: Column, found: Any) -> Any:
+    if found is None or column.type.kind not in (Kind.FLOAT, Kind.DOUBLE):
+        return found
+    return struct.pack("<f" if column.type.kind is Kind.FLOAT else "<d", float(found))

@@ -1,0 +1,85 @@
+"""Rows in flat arrays (`schemas.columnar.rows`) as change events: for what has no kernel, and for tests."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellRows, Form, Shape, form_of
+from schemas.model import values
+from schemas.model.event import RowChange
+from schemas.model.table import Column, Value
+from schemas.model.types import Kind
+
+_BITS, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
+_MASK = (1 << 64) - 1
+
+
+def events_of(rows: CellRows, format_: str) -> list[RowChange]:
+    """The rows as a decoder of the format gives them, in their order; `extra` is empty."""
+    readers = [tuple((column.name, _reader(column)) for column in shape.columns) for shape in rows.shapes]
+    place, length, data = rows.place, rows.length, rows.data
+    found = []
+    for number, (at, commit_ts, op, after, before) in enumerate(
+        zip(*(part.tolist() for part in (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before)), strict=True)
+    ):
+        shape = rows.shapes[at]
+        new, old = (
+            None if first < 0 else _row(readers[at], place[first:], length[first:], data) for first in (after, before)
+        )
+        flags = [name for name, which in rows.flags.items() if which[number]]
+        found.append(_event(format_, shape, chr(op), None if commit_ts == NO_COMMIT_TS else commit_ts, old, new, flags))
+    return found
+
+
+def _event(
+    format_: str, shape: Shape, op: Any, commit_ts: int | None, before: Any, after: Any, flags: list[str]
+) -> RowChange:
+    return RowChange(
+        format_, shape.table, op, commit_ts, before, after, shape.key, shape.zone, shape.schema_id,
+        shape.table_version, flags, key_only=shape.key_only,
+    )  # fmt: skip
+
+
+_Reader = Callable[[int, int, Any], Value]
+
+
+def _row(readers: tuple[tuple[str, _Reader], ...], place: Any, length: Any, data: Any) -> dict[str, Value]:
+    row: dict[str, Value] = {}
+    for n, (name, read) in enumerate(readers):
+        size = int(length[n])
+        if size != ABSENT:
+            row[name] = None if size == NULL else read(int(place[n]), size, data)
+    return row
+
+
+def _reader(column: Column) -> _Reader:
+    """(place, length, data) → plain value."""
+    if column.type.kind is Kind.BIT:
+        return lambda place, _length, _data: bits_of(column, place & _MASK)
+    return _READERS[form_of(column)]
+
+
+def bits_of(column: Column, number: int) -> bytes:
+    """A BIT's number → its plain value; as many bytes as it takes where the column's length is not known."""
+    size = values.bit_size(column.length) if column.length else max(1, values.bit_size(number.bit_length()))
+    return number.to_bytes(size, "big")
+
+
+def _number(place: int) -> float:
+    return float(_DOUBLE.unpack(_BITS.pack(place))[0])
+
+
+def _span(place: int, length: int, data: Any) -> bytes:
+    return bytes(data[place : place + length])
+
+
+_READERS: dict[Form, _Reader] = {
+    Form.INT: lambda place, _length, _data: str(place),
+    Form.UINT: lambda place, _length, _data: str(place & _MASK),
+    Form.DOUBLE: lambda place, _length, _data: values.double_text(_number(place)),
+    Form.FLOAT: lambda place, _length, _data: values.float_text(_number(place)),
+    Form.TEXT: lambda place, length, data: _span(place, length, data).decode(),
+    Form.BYTES: _span,
+}
