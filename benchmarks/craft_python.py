@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.formats.craft.columns import type_of
-from schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, Group, Parser, RowEvent
+from schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, MessageParser, RowEvent, RowSide
 from schemas.formats.craft.primitives import delta_uvarints, delta_varints, unzigzag, uvarint, uvarints, varint
 from schemas.model import values
 from schemas.model.table import Column, Table
@@ -135,7 +135,7 @@ class PythonDecoder:
     """Messages → for each side one list of typed values a column, and op and commit_ts of the rows."""
 
     def __init__(self, table: Table) -> None:
-        self._parser = Parser()
+        self._parser = MessageParser()
         self._readers = {c.name: _reader(c) for c in table.columns}
         self._names = tuple(c.name for c in table.columns)
 
@@ -168,7 +168,7 @@ class PythonDecoder:
                             pos = end
         return {"op": ops, "commit_ts": stamps, "before": before, "after": after}
 
-    def _plan(self, group: Group, side: dict[str, list[Any]]) -> tuple[Any, ...]:
+    def _plan(self, group: RowSide, side: dict[str, list[Any]]) -> tuple[Any, ...]:
         return tuple((side[name].append, self._readers[name]) for name in group.head.names)
 
 

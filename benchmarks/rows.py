@@ -26,7 +26,7 @@ from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import BY_NAME, Kind
 from schemas.model.values import bit_size
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 OPTIONS = Options.of({"enable_tidb_extension": True})
 DELETES, INSERTS = 0.05, 0.45  # the rest are updates
@@ -83,10 +83,10 @@ def wide() -> Source:
     versions = (Table(whole.id, _WIDE[:-1]), whole)
     key = publish.key_schema(whole, OPTIONS)
     assert key is not None
-    entries = [Registered(avro_subject(topic, "key"), 1, 7, key)]
+    entries = [RegisteredSchema(avro_subject(topic, "key"), 1, 7, key)]
     for number, version in enumerate(versions):
         subject = avro_subject(topic, "value")
-        entries.append(Registered(subject, number + 1, 8 + number, publish.value_schema(version, OPTIONS)))
+        entries.append(RegisteredSchema(subject, number + 1, 8 + number, publish.value_schema(version, OPTIONS)))
     return Source("wide", topic, versions, FileSchemas(entries))
 
 

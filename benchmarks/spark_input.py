@@ -17,7 +17,7 @@ from schemas.model.event import Message
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from spark_jobs.runtime.cache import cache_dir
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,10 +113,10 @@ def _registered(topic: str, versions: tuple[Table, ...], first: int) -> Source:
     key = publish.key_schema(versions[0], made.OPTIONS)
     assert key is not None
     subject = f"{topic}-{id_.table}"
-    entries = [Registered(f"{subject}-key", 1, first, key)]
+    entries = [RegisteredSchema(f"{subject}-key", 1, first, key)]
     for number, version in enumerate(versions):
         text = publish.value_schema(version, made.OPTIONS)
-        entries.append(Registered(f"{subject}-value", number + 1, first + 1 + number, text))
+        entries.append(RegisteredSchema(f"{subject}-value", number + 1, first + 1 + number, text))
     return Source(id_.table, topic, versions, FileSchemas(entries))
 
 

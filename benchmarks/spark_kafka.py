@@ -24,9 +24,9 @@ from benchmarks.spark_input import frame_of
 from schemas.formats.avro import schema as publish
 from schemas.model.options import Options
 from spark_jobs.io.locations import KafkaClient
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.job import Work
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,9 +122,9 @@ def _both(source: Source) -> FileSchemas:
     options, entries = Options.of(_WRITTEN), list(source.schemas.all())
     key = publish.key_schema(source.versions[-1], options)
     assert key is not None
-    entries.append(Registered("out-key", 1, 107, key))
+    entries.append(RegisteredSchema("out-key", 1, 107, key))
     for number, version in enumerate(source.versions):
-        entries.append(Registered("out-value", number + 1, 108 + number, publish.value_schema(version, options)))
+        entries.append(RegisteredSchema("out-value", number + 1, 108 + number, publish.value_schema(version, options)))
     return FileSchemas(entries)
 
 
@@ -156,16 +156,16 @@ def _passthrough(spark: SparkSession, kafka: Kafka) -> Callable[[str, str, Path]
 
 def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
     """`transcode --stream --trigger now`, in this process."""
-    from spark_jobs.streaming.stream import Stream, run_stream
+    from spark_jobs.streaming.stream import StreamJob, run_stream
 
-    read = Side("avro", schemas, Options.of({}, time_zone="UTC"), learn=True)
-    write = Side("avro", schemas, Options.of({**_WRITTEN, "time_zone": "UTC"}))
+    read = CodecConfig("avro", schemas, Options.of({}, time_zone="UTC"), learn=True)
+    write = CodecConfig("avro", schemas, Options.of({**_WRITTEN, "time_zone": "UTC"}))
 
     def job(topic: str, out: str, checkpoint: Path) -> None:
         client = KafkaClient(kafka.bootstrap_servers)
         dead = str(checkpoint.with_suffix(".dead"))
         places = f"kafka:{topic}", f"kafka:{out}", dead, client, str(checkpoint)
-        code = run_stream(Stream("transcode", Work(read, write), *places, trigger=None))
+        code = run_stream(StreamJob("transcode", Job(read, write), *places, trigger=None))
         if code:
             raise RuntimeError(f"transcode ended with exit code {code}")
 

@@ -23,7 +23,7 @@ from schemas.formats.base import OneTable
 from schemas.model.spark_types import quoted
 from schemas.model.table import Table, TableVersion
 from schemas.model.types import Kind
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,7 +106,7 @@ def registered(table: Table, **options: Any) -> FileSchemas:
     chosen = Options.of({"enable_tidb_extension": True, **options})
     key, value = publish.key_schema(table, chosen), publish.value_schema(table, chosen)
     assert key is not None
-    return FileSchemas([Registered("topic-key", 1, 1, key), Registered("topic-value", 1, 2, value)])
+    return FileSchemas([RegisteredSchema("topic-key", 1, 1, key), RegisteredSchema("topic-value", 1, 2, value)])
 
 
 # ---------------------------------------------------------------------------------------------- rivals

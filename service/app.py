@@ -23,13 +23,13 @@ from service.api import (
     server_info,
     subjects,
 )
-from service.api.authentication import Auth
-from service.api.fast_path.answer_cache import Hot
-from service.api.fast_path.registration_batches import Lane
+from service.api.authentication import Authentication
+from service.api.fast_path.answer_cache import CachedAnswers
+from service.api.fast_path.registration_batches import RegistrationBatcher
 from service.api.middleware import RawPaths
 from service.api.routing import Permissions
 from service.api.services import Services
-from service.auth.file_watcher import Files
+from service.auth.file_watcher import FileWatcher
 from service.kafka_client import fetching
 from service.registry.ports import Store
 from service.registry.registry import Registry
@@ -118,21 +118,21 @@ def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
     services: Services = app.state.services
     registry = services.registry
 
-    def hot(seen: Registry) -> Hot:
-        lane = Lane(replace(services, registry=seen))
-        return Hot(app, seen.store, app.state.metrics, lane, log=settings.access_log)
+    def hot(seen: Registry) -> CachedAnswers:
+        lane = RegistrationBatcher(replace(services, registry=seen))
+        return CachedAnswers(app, seen.store, app.state.metrics, lane, log=settings.access_log)
 
     served: ASGIApp = hot(registry)
     if settings.controls_access:
-        served = Auth(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+        served = Authentication(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
     return served
 
 
-def access_files(settings: Settings) -> Files:
+def access_files(settings: Settings) -> FileWatcher:
     """What the files of the settings say. Raises SetupError."""
     try:
         settings.check_access()
     except ValueError as error:
         raise SetupError("USAGE", details=str(error)) from None
-    return Files(settings.auth_file, settings.acl_file)
+    return FileWatcher(settings.auth_file, settings.acl_file)

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from schemas.model.errors import SetupError
 from service.api.authentication import CERTIFICATE_STATE
-from service.auth.file_watcher import Files
+from service.auth.file_watcher import FileWatcher
 from service.settings import Settings
 
 REQUIRED: Final = "required"
@@ -84,9 +84,9 @@ def name_in(certificate: dict[str, Any] | None) -> str | None:
     return next((str(named[kind]) for kind in _NAMES if named.get(kind)), None)
 
 
-def watched_context(settings: Settings) -> tuple[ssl.SSLContext | None, Files]:
+def watched_context(settings: Settings) -> tuple[ssl.SSLContext | None, FileWatcher]:
     """The TLS context of the settings (None: plain HTTP), and its files, still to be started. Raises SetupError."""
-    files = Files()
+    files = FileWatcher()
     if not settings.tls_cert:
         return None, files
     password = settings.tls_key_password.get_secret_value()
@@ -139,7 +139,7 @@ def waiting_for(connection: Any) -> object | None:
     return found if not cycle.response_complete and (cycle.more_body or connection.flow.write_paused) else None
 
 
-class Slow:
+class SlowClients:
     """Finds the connections that have been waiting for the same thing for too long."""
 
     def __init__(self, seconds: float) -> None:
@@ -178,7 +178,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], read_seconds: float) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self._slow = Slow(read_seconds)
+        self._slow = SlowClients(read_seconds)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_A_SECOND == 0:

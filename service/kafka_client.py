@@ -28,15 +28,15 @@ _MOST_PARTITION: Final = 2**31 - 1
 _MOST_OFFSET: Final = 2**63 - 1
 
 
-class NotFetched(ValueError):
+class FetchError(ValueError):
     """No message; the text says why."""
 
 
 def place_of(text: str) -> tuple[str, int, int]:
-    """Topic, partition and offset of `TOPIC@PARTITION:OFFSET`. Raises NotFetched."""
+    """Topic, partition and offset of `TOPIC@PARTITION:OFFSET`. Raises FetchError."""
     found = _PLACE.fullmatch(text)
     if found is None or int(found[2]) > _MOST_PARTITION or int(found[3]) > _MOST_OFFSET:
-        raise NotFetched(f"{text!r} is no message's place; write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
+        raise FetchError(f"{text!r} is no message's place; write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
     return found[1], int(found[2]), int(found[3])
 
 
@@ -48,7 +48,7 @@ def fetching(servers: str, config: str) -> Callable[[str], Message] | None:
 
 
 def fetch(servers: str, text: str, seconds: float = _SECONDS, config: Path | None = None) -> Message:
-    """The message at `TOPIC@PARTITION:OFFSET`; blocks, about `seconds` at most. Raises NotFetched.
+    """The message at `TOPIC@PARTITION:OFFSET`; blocks, about `seconds` at most. Raises FetchError.
 
     No group is joined and no offset committed. An offset without a message (deleted, compacted, a transaction's
     marker) is an error: the next message would be another one.
@@ -57,12 +57,12 @@ def fetch(servers: str, text: str, seconds: float = _SECONDS, config: Path | Non
     try:
         from confluent_kafka import Consumer, KafkaException, TopicPartition
     except ImportError:
-        raise NotFetched("Kafka needs the package confluent-kafka, which is not installed here.") from None
+        raise FetchError("Kafka needs the package confluent-kafka, which is not installed here.") from None
     until = time.monotonic() + seconds
     try:
         settings = client_settings(servers or None, config)
     except BridgeError as error:
-        raise NotFetched(error.detail) from None
+        raise FetchError(error.detail) from None
     of: dict[str, Any] = {
         **settings, "group.id": "ticdc-bridge-explain", "enable.auto.commit": False,
         "enable.auto.offset.store": False, "auto.offset.reset": "error", "allow.auto.create.topics": False,
@@ -74,24 +74,24 @@ def fetch(servers: str, text: str, seconds: float = _SECONDS, config: Path | Non
         consumer = Consumer(of)
         known = consumer.list_topics(topic, timeout=seconds).topics[topic]
         if known.error is not None:
-            raise NotFetched(f"Topic {topic}: {known.error.str()}")
+            raise FetchError(f"Topic {topic}: {known.error.str()}")
         if partition not in known.partitions:
-            raise NotFetched(f"Topic {topic} has no partition {partition}; it has {len(known.partitions)}.")
+            raise FetchError(f"Topic {topic} has no partition {partition}; it has {len(known.partitions)}.")
         low, high = consumer.get_watermark_offsets(where, timeout=max(until - time.monotonic(), 0.1))
         if not low <= offset < high:
-            raise NotFetched(f"{topic}@{partition} has no message {offset}; it has those from {low} to before {high}.")
+            raise FetchError(f"{topic}@{partition} has no message {offset}; it has those from {low} to before {high}.")
         consumer.assign([where])
         record = consumer.poll(max(until - time.monotonic(), 0.1))
     except (KafkaException, BridgeError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else error.detail
-        raise NotFetched(f"Kafka at {settings['bootstrap.servers']}: {said}") from error
+        raise FetchError(f"Kafka at {settings['bootstrap.servers']}: {said}") from error
     finally:
         if consumer is not None:
             consumer.close()
     if record is None:
-        raise NotFetched(f"No message came from {text} within {seconds:g} seconds.")
+        raise FetchError(f"No message came from {text} within {seconds:g} seconds.")
     if (trouble := record.error()) is not None:
-        raise NotFetched(f"{text}: {trouble.str()}")
+        raise FetchError(f"{text}: {trouble.str()}")
     if record.offset() != offset:
-        raise NotFetched(f"{text} holds no message; the next one is {record.offset()}.")
+        raise FetchError(f"{text} holds no message; the next one is {record.offset()}.")
     return message_of(record)

@@ -13,37 +13,39 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
-from schemas.inputs.definition_files import Given
+from schemas.codec.bounded_cache import BoundedCache
+from schemas.inputs.definition_files import SubjectVersion
 from schemas.model.errors import RegistryError, WireError
 from schemas.model.ports import SchemaId
-from service.ddl_check.ports import Registered as ports_Registered
+from service.ddl_check.ports import RegisteredVersion as CheckedVersion
 from service.ddl_check.ports import Rehearsal
-from service.history.schema_links import Registered
+from service.history.schema_links import RegisteredVersion
 from service.registry import config, mode, register
 from service.registry.compatibility import against, logical_changes, refusal
 from service.registry.config import LEVEL
 from service.registry.identity import identity
 from service.registry.model import DEFAULT_CONTEXT, NewSchema, Stored
 from service.registry.names import check_subject
-from service.registry.ports import Reader, Store
+from service.registry.ports import Store, StoreReader
 from service.registry.registry import Registry
 from service.store import open_store
 
 
 class RegistryHolders:
-    """Keeps the promises of `service.history.schema_links.Subjects`."""
+    """Keeps the promises of `service.history.schema_links.SchemaHolders`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def holding(self, texts: Iterable[str]) -> dict[str, list[Registered]]:
-        found: dict[str, list[Registered]] = {}
+    def holding(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
+        found: dict[str, list[RegisteredVersion]] = {}
         with self._registry.store.read() as tx:
             for text in texts:
                 for context, number in tx.ids_of(identity(self.canonical(text))):
                     holders = (one for one in tx.holders(context, number) if not one.deleted)
-                    found.setdefault(text, []).extend(Registered(one.subject, one.version, one.id) for one in holders)
+                    found.setdefault(text, []).extend(
+                        RegisteredVersion(one.subject, one.version, one.id) for one in holders
+                    )
         return found
 
     def canonical(self, text: str) -> str:
@@ -89,7 +91,7 @@ class SubjectTexts:
 
 
 class RegistrySubjects:
-    """service.ddl_check.ports.Subjects over a registry of this process."""
+    """service.ddl_check.ports.SubjectLookup over a registry of this process."""
 
     def __init__(self, registry: Registry, url: str = "") -> None:
         self._registry = registry
@@ -106,7 +108,7 @@ class RegistrySubjects:
             found = Rehearsal(registry.default_level)
             try:
                 check_subject(subject)
-                name, rules = config.settle(registry, tx, subject)
+                name, rules = config.resolve_subject(registry, tx, subject)
                 own = tx.configs([name]).get(name, {})
                 newest = tx.latest(name)
                 found = Rehearsal(rules.level.name, _registered(newest) if newest else None, own_level=LEVEL in own)
@@ -117,17 +119,23 @@ class RegistrySubjects:
                 return replace(found, refusal=error.code, messages=(error.detail,))
 
     def _answer(
-        self, tx: Reader, name: str, schema: str, pending: Sequence[str], rules: config.InForce, found: Rehearsal
+        self,
+        tx: StoreReader,
+        name: str,
+        schema: str,
+        pending: Sequence[str],
+        rules: config.EffectiveConfig,
+        found: Rehearsal,
     ) -> Rehearsal:
-        registry, new, wish = self._registry, NewSchema(text=schema), register.Wish()
-        known = register.already(registry, tx, name, new, rules, wish)
+        registry, new, wish = self._registry, NewSchema(text=schema), register.RegisterOptions()
+        known = register.find_repeat(registry, tx, name, new, rules, wish)
         if known is not None:
             return replace(found, same=_registered(known.stored))
-        parsed, content = register.understood(registry, tx, name, new, rules, wish)
+        parsed, content = register.parse_for_storage(registry, tx, name, new, rules, wish)
         latest = tx.latest(name)
         olds = tx.live(name) if rules.compares_many else [latest] if latest else []
         for text in pending:
-            _, waiting = register.understood(registry, tx, name, NewSchema(text=text), rules, wish)
+            _, waiting = register.parse_for_storage(registry, tx, name, NewSchema(text=text), rules, wish)
             if waiting.identity == content.identity:
                 return found
             olds.append(Stored(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
@@ -139,7 +147,7 @@ class RegistrySubjects:
             return replace(found, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
         return replace(found, warnings=tuple(change.message() for change in changes))
 
-    def newest(self, subject: str) -> ports_Registered | None:
+    def newest(self, subject: str) -> CheckedVersion | None:
         with self._registry.store.read() as tx:
             found = tx.latest(config.target(tx, subject))
         return _registered(found) if found else None
@@ -150,12 +158,12 @@ class RegistrySubjects:
             return [name for name, live in tx.subjects() if live and part in name.lower()]
 
 
-def _registered(stored: Stored) -> ports_Registered:
-    return ports_Registered(stored.subject, stored.version, stored.id, stored.content.text)
+def _registered(stored: Stored) -> CheckedVersion:
+    return CheckedVersion(stored.subject, stored.version, stored.id, stored.content.text)
 
 
 @contextmanager
-def file_subjects(entries: Iterable[Given], level: str) -> Iterator[RegistrySubjects]:
+def file_subjects(entries: Iterable[SubjectVersion], level: str) -> Iterator[RegistrySubjects]:
     """A registry of its own with these versions, gone afterwards. SetupError USAGE for what is no registry."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{Path(folder) / 'registry.db'}")
@@ -167,7 +175,7 @@ def file_subjects(entries: Iterable[Given], level: str) -> Iterator[RegistrySubj
             store.close()
 
 
-def _import(registry: Registry, entries: list[Given]) -> None:
+def _import(registry: Registry, entries: list[SubjectVersion]) -> None:
     mode.update(registry, None, mode.IMPORT)
     for one in entries:
         number = one.id if isinstance(one.id, int) and one.id > 0 else None
@@ -186,7 +194,7 @@ class OwnSchemas:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._texts: Bounded[int, str] = Bounded(10_000, 64 << 20, lambda _, text: len(text))
+        self._texts: BoundedCache[int, str] = BoundedCache(10_000, 64 << 20, lambda _, text: len(text))
 
     def by_id(self, schema_id: SchemaId, where: str) -> str:
         if not isinstance(schema_id, int):

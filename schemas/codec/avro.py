@@ -1,8 +1,8 @@
 """Avro binary primitives (Avro 1.12 specification, "Binary Encoding"), bounds-checked.
 
-A reader is a function (buffer, position) → (value, next position); it raises `Cut` when the buffer ends too early and
-ValueError when the bytes can't be what they should be. No length is trusted before it is compared with what is there.
-Only the shortest form of a number is taken: every writer makes it, so a value never comes in two spellings.
+A reader is a function (buffer, position) → (value, next position); it raises `TruncatedValue` when the buffer ends too
+early and ValueError when the bytes can't be what they should be. No length is trusted before it is compared with what
+is there. Only the shortest form of a number is taken: every writer makes it, so a value never comes in two spellings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reader = Callable[[bytes, int], tuple[Any, int]]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
-class Cut(Exception):
+class TruncatedValue(Exception):
     """The buffer ends inside a value; the text says what was missing."""
 
 
@@ -28,7 +28,7 @@ def read_long(buffer: bytes, pos: int) -> tuple[int, int]:
     size = len(buffer)
     while True:
         if pos >= size:
-            raise Cut("a number goes on past the end")
+            raise TruncatedValue("a number goes on past the end")
         byte = buffer[pos]
         pos += 1
         number |= (byte & 0x7F) << shift
@@ -54,7 +54,7 @@ def read_int(buffer: bytes, pos: int) -> tuple[int, int]:
 
 def read_boolean(buffer: bytes, pos: int) -> tuple[bool, int]:
     if pos >= len(buffer):
-        raise Cut("1 byte needed, 0 left")
+        raise TruncatedValue("1 byte needed, 0 left")
     if buffer[pos] > 1:
         raise ValueError(f"0x{buffer[pos]:02x} is no boolean")
     return buffer[pos] == 1, pos + 1
@@ -63,14 +63,14 @@ def read_boolean(buffer: bytes, pos: int) -> tuple[bool, int]:
 def read_float(buffer: bytes, pos: int) -> tuple[float, int]:
     end = pos + 4
     if end > len(buffer):
-        raise Cut(f"4 bytes needed, {len(buffer) - pos} left")
+        raise TruncatedValue(f"4 bytes needed, {len(buffer) - pos} left")
     return _FLOAT.unpack_from(buffer, pos)[0], end
 
 
 def read_double(buffer: bytes, pos: int) -> tuple[float, int]:
     end = pos + 8
     if end > len(buffer):
-        raise Cut(f"8 bytes needed, {len(buffer) - pos} left")
+        raise TruncatedValue(f"8 bytes needed, {len(buffer) - pos} left")
     return _DOUBLE.unpack_from(buffer, pos)[0], end
 
 
@@ -80,7 +80,7 @@ def read_bytes(buffer: bytes, pos: int) -> tuple[bytes, int]:
     if size < 0:
         raise ValueError(f"negative length {size}")
     if end > len(buffer):
-        raise Cut(f"{size} bytes needed, {len(buffer) - pos} left")
+        raise TruncatedValue(f"{size} bytes needed, {len(buffer) - pos} left")
     return buffer[pos:end], end
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.codec import avro as binary
-from schemas.codec.avro import Cut
+from schemas.codec.avro import TruncatedValue
 
 _MOST_NODES = 200_000  # a schema expanded: no table of TiDB's has more than 4,096 columns
 _MOST_ITEMS = 1 << 16
@@ -23,23 +23,23 @@ _MOST_LEVELS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SchemaField:
     """A field of a record. `label` is the name it has in values: Connect's own, where Avro's is a sanitised one."""
 
     name: str
     label: str
-    type: Type
+    type: SchemaType
     props: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class SchemaType:
     """A type with its attributes. `fields` of a record, `branches` of a union, the one branch of an array."""
 
     kind: str
     props: Mapping[str, Any] = field(default_factory=dict)
-    fields: tuple[Field, ...] = ()
-    branches: tuple[Type, ...] = ()
+    fields: tuple[SchemaField, ...] = ()
+    branches: tuple[SchemaType, ...] = ()
     nodes: int = 1
 
     @property
@@ -47,12 +47,12 @@ class Type:
         return self.kind == "union"
 
     @property
-    def present(self) -> Type:
+    def present(self) -> SchemaType:
         """A union's branch that is not null; the type itself where it is no union."""
         return next(b for b in self.branches if b.kind != "null") if self.kind == "union" else self
 
 
-def parse(text: str) -> Type:
+def parse_schema(text: str) -> SchemaType:
     """Schema text → type. ValueError for a schema that is none, or of kinds that Connect does not write."""
     try:
         return _Parser().type(json.loads(text), "", 0)
@@ -62,13 +62,17 @@ def parse(text: str) -> Type:
 
 class _Parser:
     def __init__(self) -> None:
-        self._named: dict[str, Type | None] = {}
+        self._named: dict[str, SchemaType | None] = {}
 
-    def type(self, schema: Any, namespace: str, level: int) -> Type:
+    def type(self, schema: Any, namespace: str, level: int) -> SchemaType:
         if level > _MOST_LEVELS:
             raise ValueError("the schema is nested too deep")
         if isinstance(schema, str):
-            return Type(schema) if schema == "null" or schema in binary.READERS else self._reference(schema, namespace)
+            return (
+                SchemaType(schema)
+                if schema == "null" or schema in binary.READERS
+                else self._reference(schema, namespace)
+            )
         if isinstance(schema, list):
             return self._union([self.type(s, namespace, level + 1) for s in schema])
         kind = schema["type"]
@@ -76,26 +80,26 @@ class _Parser:
             return self._record(schema, namespace, level)
         if kind == "array":
             items = self.type(schema["items"], namespace, level + 1)
-            return Type("array", schema, branches=(items,), nodes=_sized(items.nodes + 1))
+            return SchemaType("array", schema, branches=(items,), nodes=_sized(items.nodes + 1))
         if isinstance(kind, str) and kind in binary.READERS:
-            return Type(kind, schema)
+            return SchemaType(kind, schema)
         if isinstance(kind, dict | list):
             return self.type(kind, namespace, level + 1)
         raise ValueError(f"the schema has a type {str(kind)[:40]!r}")
 
-    def _reference(self, name: str, namespace: str) -> Type:
+    def _reference(self, name: str, namespace: str) -> SchemaType:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self._named.get(full)
         if found is None:
             raise ValueError(f"the schema refers to {name[:80]!r}, which {_UNKNOWN[full in self._named]}")
         return found
 
-    def _union(self, branches: list[Type]) -> Type:
+    def _union(self, branches: list[SchemaType]) -> SchemaType:
         if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
             raise ValueError("the schema has a union of other than null and one type")
-        return Type("union", branches=tuple(branches), nodes=_sized(sum(b.nodes for b in branches)))
+        return SchemaType("union", branches=tuple(branches), nodes=_sized(sum(b.nodes for b in branches)))
 
-    def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> Type:
+    def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> SchemaType:
         name = schema["name"]
         namespace = schema.get("namespace", name.rpartition(".")[0] or namespace)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
@@ -107,13 +111,13 @@ class _Parser:
             label = listed.get("connect.field", listed["name"])
             if not isinstance(label, str) or not isinstance(listed["name"], str):
                 raise ValueError("the schema has a field without a name")
-            made = Field(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
+            made = SchemaField(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
             nodes = _sized(nodes + made.type.nodes)
             fields.append(made)
         for names in ([f.name for f in fields], [f.label for f in fields]):
             if len(set(names)) < len(names):
                 raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
-        record = self._named[full] = Type("record", schema, tuple(fields), nodes=nodes)
+        record = self._named[full] = SchemaType("record", schema, tuple(fields), nodes=nodes)
         return record
 
 
@@ -131,8 +135,9 @@ Number = Callable[[Any], Any]
 """What becomes of a number that was read (int or float)."""
 
 
-def reader(of: Type, number: Number) -> binary.Reader:
-    """Compiled reader: (buffer, position) → (value, next position). `Cut` or ValueError, with the field's name.
+def reader(of: SchemaType, number: Number) -> binary.Reader:
+    """Compiled reader: (buffer, position) → (value, next position). `TruncatedValue` or ValueError, with the field's
+    name.
 
     All arrays of one value together have at most 65,536 items: memory stays in proportion to the buffer.
     """
@@ -153,7 +158,7 @@ class _Items:
     left: int = 0
 
 
-def _reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+def _reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
     if of.kind == "record":
         return _record_reader(of, number, items)
     if of.kind == "union":
@@ -179,7 +184,7 @@ def _primitive_reader(kind: str, number: Number) -> binary.Reader:
     return text if kind == "string" else read if kind in ("bytes", "boolean") else numeric
 
 
-def _record_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+def _record_reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
     fields = tuple((f.label, _reader(f.type, number, items)) for f in of.fields)
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
@@ -187,8 +192,8 @@ def _record_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
         for label, value in fields:
             try:
                 out[label], pos = value(buffer, pos)
-            except Cut as cut:
-                raise Cut(f"{label}: {cut}") from cut
+            except TruncatedValue as cut:
+                raise TruncatedValue(f"{label}: {cut}") from cut
             except ValueError as error:
                 raise ValueError(f"{label}: {error}") from error
         return out, pos
@@ -196,7 +201,7 @@ def _record_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
     return read
 
 
-def _union_reader(of: Type, number: Number, items: _Items) -> binary.Reader:
+def _union_reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
     null = 0 if of.branches[0].kind == "null" else 1
     value = _reader(of.present, number, items)
 
@@ -222,9 +227,9 @@ def _array_reader(item: binary.Reader, items: _Items) -> binary.Reader:
                 size, pos = binary.read_long(buffer, pos)
                 count = -count
                 if not 0 <= size <= len(buffer) - pos:
-                    raise Cut(f"a block of {size} bytes, {len(buffer) - pos} left")
+                    raise TruncatedValue(f"a block of {size} bytes, {len(buffer) - pos} left")
             if count > len(buffer) - pos:
-                raise Cut(f"{count} items, {len(buffer) - pos} bytes left")
+                raise TruncatedValue(f"{count} items, {len(buffer) - pos} bytes left")
             items.left -= count
             if items.left < 0:
                 raise ValueError(f"more than {_MOST_ITEMS} items")
@@ -239,7 +244,7 @@ def _array_reader(item: binary.Reader, items: _Items) -> binary.Reader:
 Writer = Callable[[Any], bytes]
 
 
-def writer(of: Type) -> Writer:
+def writer(of: SchemaType) -> Writer:
     """Compiled writer: value → bytes. ValueError (with the field's name) for a value that is not of the type."""
     if of.kind == "record":
         return _record_writer(of)
@@ -253,7 +258,7 @@ def writer(of: Type) -> Writer:
     return _WRITERS[of.kind]
 
 
-def _record_writer(of: Type) -> Writer:
+def _record_writer(of: SchemaType) -> Writer:
     fields = tuple((f.label, writer(f.type)) for f in of.fields)
 
     def write(value: Any) -> bytes:

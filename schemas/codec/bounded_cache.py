@@ -9,7 +9,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Bounded(dict[K, V]):
+class BoundedCache(dict[K, V]):
     """A dict that starts anew when it is full. What is compiled per schema or table is made again, at worst.
 
     most: entries; heaviest: the sum of what `weigh` says of them, where their sizes are up to the messages.

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 READERS: Mapping[str, str] = {
-    "avro": "schemas.columnar.avro_reader:AvroCellReader",
-    "craft": "schemas.columnar.table_dispatch:CraftCellReader",
-    "debezium": "schemas.columnar.table_dispatch:DebeziumCellReader",
-    "open": "schemas.columnar.table_dispatch:OpenCellReader",
-    "open-tiflow": "schemas.columnar.table_dispatch:OpenTiflowCellReader",
+    "avro": "schemas.columnar.avro_reader:AvroReader",
+    "craft": "schemas.columnar.table_dispatch:CraftReader",
+    "debezium": "schemas.columnar.table_dispatch:DebeziumReader",
+    "open": "schemas.columnar.table_dispatch:OpenReader",
+    "open-tiflow": "schemas.columnar.table_dispatch:OpenTiflowReader",
 }
 """Formats that are read into cells: the class, as module:name."""
 WRITERS: Mapping[str, str] = {
-    "avro": "schemas.columnar.avro_writer:AvroCellWriter",
-    "debezium": "schemas.columnar.debezium_writer:DebeziumCellWriter",
+    "avro": "schemas.columnar.avro_writer:AvroWriter",
+    "debezium": "schemas.columnar.debezium_writer:DebeziumWriter",
 }
 """Formats that are written from cells, a message a row."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
-from schemas.columnar.avro_shapes import Kind, Shapes, kind_of, versions_at
-from schemas.columnar.avro_steps import Program, compile_program
+from schemas.codec.bounded_cache import BoundedCache
+from schemas.columnar.avro_shapes import RecordPair, ShapeCache, record_pair_of, versions_at
+from schemas.columnar.avro_steps import RecordSteps, compile_steps
 from schemas.columnar.kernels import avro_read as kernel
-from schemas.columnar.kernels.avro_bytes import Work
+from schemas.columnar.kernels.avro_bytes import Scratch
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import Binaries, CellRows, Shape, Topics, frozen
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, frozen
 from schemas.formats.avro.decoder import NewestRecords
-from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
@@ -29,55 +29,57 @@ _HEADER = 5
 _TEXT_A_BYTE = 34  # the longest text of a DECIMAL (68) is of two bytes of the message, or more
 
 
-class Compiled:
+class CompiledSchemas:
     """What is made of schema texts, whatever registry they come from: readers of many jobs may share it.
 
     zone: of TIMESTAMP text. Not for several threads at once.
     """
 
     def __init__(self, zone: str) -> None:
-        self._records: Bounded[tuple[str, str], Record] = _by_text()
-        self._programs: Bounded[tuple[str, str, int], Program | None] = _by_text()
-        self.kinds: Bounded[tuple[Any, ...], tuple[Record | None, Kind | None]] = Bounded(_MOST_KINDS)
-        self.shapes = Shapes(zone)
+        self._records: BoundedCache[tuple[str, str], RecordReader] = _by_text()
+        self._programs: BoundedCache[tuple[str, str, int], RecordSteps | None] = _by_text()
+        self.kinds: BoundedCache[tuple[Any, ...], tuple[RecordReader | None, RecordPair | None]] = BoundedCache(
+            _MOST_KINDS
+        )
+        self.shapes = ShapeCache(zone)
 
-    def record(self, text: str, where: str) -> Record:
+    def record(self, text: str, where: str) -> RecordReader:
         """As `compile_record`, which raises."""
         if (text, where) not in self._records:
             self._records[text, where] = compile_record(text, where)
         return self._records[text, where]
 
-    def program(self, text: str, where: str, schema_id: int) -> Program | None:
+    def program(self, text: str, where: str, schema_id: int) -> RecordSteps | None:
         """None for a schema that only the decoder reads."""
         known = (text, where, schema_id)
         if known not in self._programs:
             try:
-                self._programs[known] = compile_program(schema_id, self.record(text, where), text)
+                self._programs[known] = compile_steps(schema_id, self.record(text, where), text)
             except WireError:
                 self._programs[known] = None
         return self._programs[known]
 
 
-def _by_text() -> Bounded[Any, Any]:
-    return Bounded(_MOST_TEXTS, _HEAVIEST, lambda key, _: len(key[0]))
+def _by_text() -> BoundedCache[Any, Any]:
+    return BoundedCache(_MOST_TEXTS, _HEAVIEST, lambda key, _: len(key[0]))
 
 
-class AvroCellReader:
-    """Programs are compiled once per schema id (`schemas.columnar.rows.CellReader`).
+class AvroReader:
+    """Programs are compiled once per schema id (`schemas.columnar.rows.RowsReader`).
 
     bare: messages whose events carry more than a row (a checksum, a keyspace) are taken too, without that; else they
     are left. compiled: shared with other readers of the context's zone.
     """
 
-    def __init__(self, context: Context, bare: bool = False, compiled: Compiled | None = None) -> None:
+    def __init__(self, context: Context, bare: bool = False, compiled: CompiledSchemas | None = None) -> None:
         self._context = context
         self._bare = bare
-        self._compiled = compiled or Compiled(context.options.time_zone)
-        self._programs: Bounded[int, Program | None] = Bounded(100_000)
+        self._compiled = compiled or CompiledSchemas(context.options.time_zone)
+        self._programs: BoundedCache[int, RecordSteps | None] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas, self._compiled.record)
-        self._shapes = Shapes(context.options.time_zone)  # of table versions, which are the job's
+        self._shapes = ShapeCache(context.options.time_zone)  # of table versions, which are the job's
 
-    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         """Messages → (rows, indices of the messages that `AvroDecoder` has to read). SetupError: no registry."""
         import numpy as np
 
@@ -87,7 +89,7 @@ class AvroCellReader:
         value, key, programs = self._parts(values, keys)
         rows, cells, data = _run(value, key, programs)
         shape = np.full(len(rows.message), -1, np.int64)
-        shapes: dict[int, tuple[int, Shape]] = {}  # by object: one stands for all that are equal
+        shapes: dict[int, tuple[int, RowShape]] = {}  # by object: one stands for all that are equal
         moves: list[tuple[Any, Any]] = []
         absent = 0
         for chosen, kind in self._groups(rows, programs, topics):
@@ -105,11 +107,13 @@ class AvroCellReader:
         return _given(_rearranged(rows, cells, moves), shape, used, data, count)
 
     # ---- programs
-    def _parts(self, values: Binaries, keys: Binaries) -> tuple[kernel.Part, kernel.Part, list[Program]]:
+    def _parts(
+        self, values: Binaries, keys: Binaries
+    ) -> tuple[kernel.MessagePart, kernel.MessagePart, list[RecordSteps]]:
         """Values and keys with the programs of their schema ids, and these programs."""
         import numpy as np
 
-        programs: list[Program] = []
+        programs: list[RecordSteps] = []
         places: dict[int, int] = {}
         parts = []
         for where, given in (("value", values), ("key", keys)):
@@ -128,10 +132,10 @@ class AvroCellReader:
             if programs:
                 read = np.maximum(chosen, 0)
                 chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
-            parts.append(kernel.Part(data, offsets, chosen))
+            parts.append(kernel.MessagePart(data, offsets, chosen))
         return parts[0], parts[1], programs
 
-    def _program(self, schema_id: int, where: str) -> Program | None:
+    def _program(self, schema_id: int, where: str) -> RecordSteps | None:
         if schema_id not in self._programs:
             try:
                 text = self._context.schemas.by_id(schema_id, where)
@@ -141,7 +145,9 @@ class AvroCellReader:
         return self._programs[schema_id]
 
     # ---- what rows have in common
-    def _groups(self, rows: kernel.Rows, programs: list[Program], topics: Topics) -> Iterator[tuple[Any, Kind]]:
+    def _groups(
+        self, rows: kernel.ReadRows, programs: list[RecordSteps], topics: Topics
+    ) -> Iterator[tuple[Any, RecordPair]]:
         """Rows of the same records of value and key (a delete by its key: of the same topic), and what they are."""
         import numpy as np
 
@@ -160,16 +166,16 @@ class AvroCellReader:
             if kind is not None and (self._bare or not kind.extra):
                 yield index, kind
 
-    def _upsert(self, value: Program, key: Program | None) -> Kind | None:
+    def _upsert(self, value: RecordSteps, key: RecordSteps | None) -> RecordPair | None:
         kinds = self._compiled.kinds
         known = kinds.get((value, key))
         if known is None:
             record, keys = value.record, key.record if key is not None else None
-            kind = kind_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
+            kind = record_pair_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
             known = kinds[value, key] = None, kind
         return known[1]
 
-    def _delete(self, key: Program, topic: str | None) -> Kind | None:
+    def _delete(self, key: RecordSteps, topic: str | None) -> RecordPair | None:
         """The key record lists only the key; the newest value schema of the topic tells the other columns' names."""
         record = self._newest.of(topic) or key.record
         columns = key.record.columns
@@ -178,7 +184,7 @@ class AvroCellReader:
         kinds = self._compiled.kinds
         known = kinds.get((key, id(record)))
         if known is None or known[0] is not record:
-            kind = kind_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
+            kind = record_pair_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
             known = kinds[key, id(record)] = record, kind
         return known[1]
 
@@ -216,12 +222,14 @@ def _by(code: Any) -> Iterator[tuple[int, Any]]:
     yield from zip(different.tolist(), np.split(order, np.cumsum(counts)[:-1]), strict=True)
 
 
-def _run(value: kernel.Part, key: kernel.Part, programs: list[Program]) -> tuple[kernel.Rows, int, Any]:
+def _run(
+    value: kernel.MessagePart, key: kernel.MessagePart, programs: list[RecordSteps]
+) -> tuple[kernel.ReadRows, int, Any]:
     """The kernel over all messages → (the rows taken, how many cells they have, the bytes that spans point into)."""
     import numpy as np
 
     steps = [step for program in programs for step in program.steps]
-    made = kernel.Programs(
+    made = kernel.ReadSteps(
         frozen(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
         frozen(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
     )
@@ -234,18 +242,18 @@ def _run(value: kernel.Part, key: kernel.Part, programs: list[Program]) -> tuple
         text += int(np.minimum(size * _TEXT_A_BYTE, np.array([p.text for p in programs], np.int64)[program]).sum())
     numbers = [np.empty(count, np.int64) for _ in range(6)]
     message, commit_ts, after, before, of_value, of_key = numbers
-    rows = kernel.Rows(
+    rows = kernel.ReadRows(
         message, commit_ts, np.empty(count, np.uint8), after, before, of_value, of_key, np.empty(count, np.bool_),
         np.empty(cells, np.int64), np.empty(cells, np.int64),
     )  # fmt: skip
     alone = bool(((value.program < 0) & (key.program >= 0)).any())
     base = len(value.data)
     start = base + (len(key.data) if alone else 0)
-    work = Work(
+    work = Scratch(
         np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
     )
     found, used = kernel.read(value, key, base, start, made, rows, work)
-    taken = kernel.Rows._make([*(part[:found] for part in rows[:-2]), rows.place, rows.length])
+    taken = kernel.ReadRows._make([*(part[:found] for part in rows[:-2]), rows.place, rows.length])
     written = kernel.scratch_used(work)
     data = value.data
     if alone or written:
@@ -253,7 +261,7 @@ def _run(value: kernel.Part, key: kernel.Part, programs: list[Program]) -> tuple
     return taken, used, data
 
 
-def _rearranged(rows: kernel.Rows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.Rows:
+def _rearranged(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
     """moves: rows, and where each of their new cells is among the old (-1: absent)."""
     import numpy as np
 
@@ -270,25 +278,25 @@ def _rearranged(rows: kernel.Rows, cells: int, moves: list[tuple[Any, Any]]) -> 
     return rows
 
 
-def _given(rows: kernel.Rows, shape: Any, shapes: tuple[Shape, ...], data: Any, count: int) -> tuple[CellRows, Any]:
+def _given(rows: kernel.ReadRows, shape: Any, shapes: tuple[RowShape, ...], data: Any, count: int) -> tuple[Rows, Any]:
     import numpy as np
 
     if (shape < 0).any():
         kept = np.flatnonzero(shape >= 0)
-        rows = kernel.Rows._make([*(part[kept] for part in rows[:-2]), rows.place, rows.length])
+        rows = kernel.ReadRows._make([*(part[kept] for part in rows[:-2]), rows.place, rows.length])
         shape = shape[kept]
     left = np.ones(count, np.bool_)
     left[rows.message] = False
     flags = {"op_unknown": rows.unknown} if rows.unknown.any() else {}
-    made = CellRows(
+    made = Rows(
         shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, data,
         flags,
     )  # fmt: skip
     return made, np.flatnonzero(left)
 
 
-def _no_rows() -> CellRows:
+def _no_rows() -> Rows:
     import numpy as np
 
     none, bytes_ = np.empty(0, np.int64), np.empty(0, np.uint8)
-    return CellRows((), none, none, none, bytes_, none, none, none, none, bytes_)
+    return Rows((), none, none, none, bytes_, none, none, none, none, bytes_)

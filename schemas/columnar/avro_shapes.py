@@ -1,4 +1,4 @@
-"""What rows read from Avro have in common: records of value and key, and the table's definition → `Shape`."""
+"""What rows read from Avro have in common: records of value and key, and the table's definition → `RowShape`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.avro_steps import carries
-from schemas.columnar.rows import NO_COMMIT_TS, Shape
-from schemas.formats.avro.record import Record
+from schemas.columnar.rows import NO_COMMIT_TS, RowShape
+from schemas.formats.avro.record import RecordReader
 from schemas.model.errors import WireError
 from schemas.model.names import own_names
 from schemas.model.ports import SchemaId, TableSource, TableSpans
@@ -17,13 +17,13 @@ from schemas.model.table import Column, Table, TableVersion
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class RecordPair:
     """Rows of one schema and key. record: names and columns; cells: the columns in the order they are read.
 
     keys: names of the key record's columns. extra: the events carry more than a row.
     """
 
-    record: Record
+    record: RecordReader
     cells: tuple[Column, ...]
     keys: tuple[str, ...]
     schema_id: SchemaId
@@ -35,25 +35,32 @@ class Kind:
         return tuple(c.name for c in self.record.columns)
 
 
-def kind_of(
-    record: Record, cells: tuple[Column, ...], key: Record | None, schema_id: SchemaId, key_only: bool, extra: bool
-) -> Kind | None:
+def record_pair_of(
+    record: RecordReader,
+    cells: tuple[Column, ...],
+    key: RecordReader | None,
+    schema_id: SchemaId,
+    key_only: bool,
+    extra: bool,
+) -> RecordPair | None:
     """None where the key has a column that the row lacks: the decoder refuses the message."""
     keys = tuple(c.name for c in key.columns) if key is not None else ()
     if not set(keys) <= {c.name for c in record.columns}:
         return None
-    return Kind(record, cells, keys, schema_id, key_only, extra or record.keyspace != "default")
+    return RecordPair(record, cells, keys, schema_id, key_only, extra or record.keyspace != "default")
 
 
-class Shapes:
+class ShapeCache:
     """The shape of each kind and table version, and what is to be done for it. One object for equal shapes."""
 
     def __init__(self, zone: str) -> None:
         self._zone = zone
-        self._known: Bounded[tuple[Kind, int], tuple[TableVersion | None, tuple[Shape, Any] | None]] = Bounded(100_000)
-        self._same: Bounded[Shape, Shape] = Bounded(100_000)
+        self._known: BoundedCache[tuple[RecordPair, int], tuple[TableVersion | None, tuple[RowShape, Any] | None]] = (
+            BoundedCache(100_000)
+        )
+        self._same: BoundedCache[RowShape, RowShape] = BoundedCache(100_000)
 
-    def of(self, kind: Kind, version: TableVersion | None) -> tuple[Shape, Any] | None:
+    def of(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
         """The shape, and where each of its cells is among the kind's (int64, -1: absent; None: all in place).
 
         None where the version's cells can't say what the schema's do.
@@ -63,7 +70,7 @@ class Shapes:
             known = self._known[kind, id(version)] = version, self._made(kind, version)
         return known[1]
 
-    def _made(self, kind: Kind, version: TableVersion | None) -> tuple[Shape, Any] | None:
+    def _made(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
         names, twice = (
             own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
         )
@@ -79,7 +86,7 @@ class Shapes:
         if not all(carries(kind.cells[places[c.name]], c) for c in columns if c.name in places):
             return None
         source = [places.get(c.name, -1) for c in columns]
-        shape = Shape(
+        shape = RowShape(
             table, columns, keys or table.handle_key, version.commit_ts if version else None,
             kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
             _order(columns, source),
@@ -89,7 +96,7 @@ class Shapes:
 
 
 def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
-    """`Shape.order` of columns of which the record has those at `source`."""
+    """`RowShape.order` of columns of which the record has those at `source`."""
     there = [n for n in source if n >= 0]
     if there == sorted(there):
         return ()
@@ -102,7 +109,7 @@ def _array(numbers: list[int]) -> Any:
     return np.array(numbers, np.int64)
 
 
-def _table(kind: Kind) -> Table:
+def _table(kind: RecordPair) -> Table:
     keys = set(kind.keys)
     columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in kind.record.columns)
     return Table(kind.record.id, tuple(columns))
@@ -110,7 +117,7 @@ def _table(kind: Kind) -> Table:
 
 # ---------------------------------------------------------------------------------------------- table versions
 def versions_at(
-    tables: TableSource | None, kind: Kind, commit_ts: Any, index: Any
+    tables: TableSource | None, kind: RecordPair, commit_ts: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     """The rows at `index`, by the version that their table has at their commit_ts; not those that have none to tell."""
     if tables is None:
@@ -128,7 +135,7 @@ def versions_at(
 
 
 def _answer(
-    tables: TableSource, kind: Kind, commit_ts: int | None, index: Any
+    tables: TableSource, kind: RecordPair, commit_ts: int | None, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     try:
         yield index, tables.sanitised(kind.record.id, kind.names, commit_ts)
@@ -136,7 +143,9 @@ def _answer(
         return  # the decoder says why
 
 
-def _by_span(tables: TableSpans, kind: Kind, stamps: Any, index: Any) -> Iterator[tuple[Any, TableVersion | None]]:
+def _by_span(
+    tables: TableSpans, kind: RecordPair, stamps: Any, index: Any
+) -> Iterator[tuple[Any, TableVersion | None]]:
     while len(index):
         commit_ts = int(stamps[0])
         after, until = tables.sanitised_span(kind.record.id, commit_ts)
@@ -145,7 +154,9 @@ def _by_span(tables: TableSpans, kind: Kind, stamps: Any, index: Any) -> Iterato
         index, stamps = index[~here], stamps[~here]
 
 
-def _one_by_one(tables: TableSource, kind: Kind, stamps: Any, index: Any) -> Iterator[tuple[Any, TableVersion | None]]:
+def _one_by_one(
+    tables: TableSource, kind: RecordPair, stamps: Any, index: Any
+) -> Iterator[tuple[Any, TableVersion | None]]:
     """Each commit_ts is asked for: the rows of one version together."""
     import numpy as np
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.columnar.kernels import avro_read as kernel
 from schemas.columnar.rows import form_of
-from schemas.formats.avro.record import Record
+from schemas.formats.avro.record import RecordReader
 from schemas.formats.avro.schema import BEFORE
 from schemas.model import values
 from schemas.model.table import Column
@@ -23,7 +23,7 @@ _Step = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class RecordSteps:
     """A schema, compiled. cells: how many a record fills at most. least: bytes that a record has at least.
 
     text: bytes of text that it may need beside the message. keyed: it can be a key's. extra: its events carry more
@@ -31,7 +31,7 @@ class Program:
     """
 
     schema_id: int
-    record: Record
+    record: RecordReader
     steps: tuple[_Step, ...]
     cells: int
     least: int
@@ -40,7 +40,7 @@ class Program:
     extra: bool
 
 
-def compile_program(schema_id: int, record: Record, text: str) -> Program | None:
+def compile_steps(schema_id: int, record: RecordReader, text: str) -> RecordSteps | None:
     """text: the schema that `record` was compiled from. Out: None for one that only the decoder reads."""
     described = json.loads(text)
     steps = _steps(record, described["fields"])
@@ -49,12 +49,12 @@ def compile_program(schema_id: int, record: Record, text: str) -> Program | None
     columns = sum(step[0] < kernel.OP for step in steps)
     decimals = sum(step[0] == kernel.DECIMAL_BYTES for step in steps)
     extra = bool(set(record.extension) - _PLAIN)
-    return Program(
+    return RecordSteps(
         schema_id, record, steps, columns, len(record.fields), decimals * _DECIMAL_TEXT, not record.of_value, extra,
     )  # fmt: skip
 
 
-def _steps(record: Record, fields: list[Mapping[str, Any]], nested: bool = False) -> tuple[_Step, ...] | None:
+def _steps(record: RecordReader, fields: list[Mapping[str, Any]], nested: bool = False) -> tuple[_Step, ...] | None:
     steps: list[_Step] = []
     columns = {c.name: c for c in record.columns}
     for field in fields:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.avro_write_cache import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics, Written, form_of, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, frozen
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
 from schemas.formats.avro.record import union_of
-from schemas.formats.avro.schema_ids import Part, Plans
+from schemas.formats.avro.schema_ids import RecordSchema, SchemaIds
 from schemas.formats.base import Context, says_changed
 from schemas.formats.framing import frame
 from schemas.model.errors import WireError
@@ -53,7 +53,7 @@ _D = ord("d")
 _OPS = (ord("c"), ord("u"), _D)
 
 
-class AvroCellWriter:
+class AvroWriter:
     """What `AvroEncoder` writes for the same rows; ids are registered in the order in which it does.
 
     SetupError as `AvroEncoder` and the source of schemas.
@@ -62,15 +62,15 @@ class AvroCellWriter:
     def __init__(self, context: Context) -> None:
         AvroEncoder(context)  # refuses options that don't go together
         self._options = context.options
-        self._plans = Plans(context.schemas, context.options)
+        self._plans = SchemaIds(context.schemas, context.options)
         self._forget()
 
     def _forget(self) -> None:
-        self._programs: dict[tuple[int, str, bool], tuple[Shape, int]] = {}
+        self._programs: dict[tuple[int, str, bool], tuple[RowShape, int]] = {}
         self._made = _Programs(self._options)
 
-    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
-        """topics, timestamps: of each row (`CellWriter`). Flags: synthetic_commit_ts, timestamp_fold, empty_record."""
+    def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
+        """topics, timestamps: of each row (`RowsWriter`). Flags: synthetic_commit_ts, timestamp_fold, empty_record."""
         import numpy as np
 
         count = len(rows.shape)
@@ -87,10 +87,10 @@ class AvroCellWriter:
             program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
         keys, values, left, folds = self._run(rows, program, commit_ts)
         flags = {"synthetic_commit_ts": synthetic, "empty_record": empty, **self._folds(program, folds)}
-        return Written(keys, values, left, {name: mask for name, mask in flags.items() if mask.any()})
+        return WrittenMessages(keys, values, left, {name: mask for name, mask in flags.items() if mask.any()})
 
     # ---- programs
-    def _program_of(self, rows: CellRows, topics: Topics, valued: Any) -> Any:
+    def _program_of(self, rows: Rows, topics: Topics, valued: Any) -> Any:
         """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
         import numpy as np
 
@@ -110,7 +110,7 @@ class AvroCellWriter:
                 programs[k] = self._program(rows.shapes[shape], topics.names[topic], bool(with_value))
         return programs[back]
 
-    def _program(self, shape: Shape, topic: str | None, valued: bool) -> int:
+    def _program(self, shape: RowShape, topic: str | None, valued: bool) -> int:
         if topic is None:
             return -1
         known = self._programs.get((id(shape), topic, valued))
@@ -125,7 +125,7 @@ class AvroCellWriter:
         return number
 
     # ---- rows
-    def _commit_ts(self, rows: CellRows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
+    def _commit_ts(self, rows: Rows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
         """commit_ts as the value has it, and which are made of the message's timestamp (as `commit_ts_of` does)."""
         import numpy as np
 
@@ -134,7 +134,7 @@ class AvroCellWriter:
             return rows.commit_ts, np.zeros(len(made), np.bool_)
         return np.where(made, np.where(made, timestamps, 0) * ms_to_tso(1), rows.commit_ts), made
 
-    def _empty(self, rows: CellRows, program: Any) -> Any:
+    def _empty(self, rows: Rows, program: Any) -> Any:
         """Deletes of which nothing would be left: neither key nor value."""
         of = self._made.arrays().of[program]
         empty = (program >= 0) & (of[:, 4] < 0) & (of[:, 6] < 0)
@@ -142,7 +142,7 @@ class AvroCellWriter:
             empty &= rows.commit_ts < 0
         return empty
 
-    def _run(self, rows: CellRows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
+    def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         import numpy as np
 
@@ -150,8 +150,8 @@ class AvroCellWriter:
 
         count, options = len(program), self._options
         given = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
-        plain = kernel.Rows(*(frozen(np.ascontiguousarray(array)) for array in given))
-        modes = kernel.Modes(
+        plain = kernel.WriteRows(*(frozen(np.ascontiguousarray(array)) for array in given))
+        modes = kernel.WriteOptions(
             options.avro_include_before_value,
             options.enable_tidb_extension,
             options.enable_row_checksum,
@@ -178,11 +178,11 @@ class AvroCellWriter:
         return flags
 
 
-def _nothing(count: int) -> Written:
+def _nothing(count: int) -> WrittenMessages:
     import numpy as np
 
     none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
-    return Written(none, none, np.ones(count, np.bool_))
+    return WrittenMessages(none, none, np.ones(count, np.bool_))
 
 
 # ---------------------------------------------------------------------------------------------- programs
@@ -200,8 +200,8 @@ class _Programs:
         self._arrays: Any = None
         self.zoned: list[tuple[str, ...]] = []
 
-    def add(self, shape: Shape, key: Part | None, value: Part | None) -> int:
-        """The program's number. key, value: what `Plans` says; None: such rows have none."""
+    def add(self, shape: RowShape, key: RecordSchema | None, value: RecordSchema | None) -> int:
+        """The program's number. key, value: what `SchemaIds` says; None: such rows have none."""
         cells = {column.name: (k, column) for k, column in enumerate(shape.columns)}
         zoned = tuple(c.name for c in shape.table.columns if c.type.kind is Kind.TIMESTAMP)
         bounds, heads = [], []
@@ -266,7 +266,7 @@ class _Programs:
         return self._pair_of[zone]
 
     def arrays(self) -> Any:
-        """`avro_write.Programs`."""
+        """`avro_write.WriteSteps`."""
         import numpy as np
 
         from schemas.columnar.kernels import avro_write as kernel
@@ -275,7 +275,7 @@ class _Programs:
             heads = np.frombuffer(bytes(self._heads) or b"\0", np.uint8)
             lists = ((self._fields, 6), (self._of, 9), (self._zones, 2), (self._pairs, 6))
             fields, of, zones, pairs = (frozen(np.array(rows or [(0,) * n], np.int64)) for rows, n in lists)
-            self._arrays = kernel.Programs(fields, of, frozen(heads), zones, pairs)
+            self._arrays = kernel.WriteSteps(fields, of, frozen(heads), zones, pairs)
         return self._arrays
 
 
@@ -313,8 +313,8 @@ def warm() -> bool:
         return False
     table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))
     one = np.ones(1, np.int64)
-    rows = CellRows(
-        (Shape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
+    rows = Rows(
+        (RowShape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
         -one, one, one * 8, np.zeros(0, np.uint8),
     )  # fmt: skip
-    return not AvroCellWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()
+    return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schemas.columnar.rows import CellRows, Form, Shape, form_of, frozen
+from schemas.columnar.rows import CellForm, Rows, RowShape, form_of, frozen
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -19,10 +19,10 @@ def is_decimal128(column: Column) -> bool:
     return column.length is not None and column.scale is not None and column.length <= 38
 
 
-_INTEGERS, _REALS = (Form.INT, Form.UINT), (Form.FLOAT, Form.DOUBLE)
+_INTEGERS, _REALS = (CellForm.INT, CellForm.UINT), (CellForm.FLOAT, CellForm.DOUBLE)
 
 
-def places_in(shape: Shape, columns: Sequence[Column]) -> list[int] | None:
+def places_in(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
     """Which cell of the shape's each of the columns is, -1 for one that it lacks.
 
     None where a column can't hold what the shape has under its name: rows of it are for the plain codec.
@@ -49,7 +49,7 @@ def _holds(source: Column, target: Column) -> bool:
 
 
 def typed_columns(
-    rows: CellRows, shape: Any, first: Any, columns: Sequence[Column], places: Any
+    rows: Rows, shape: Any, first: Any, columns: Sequence[Column], places: Any
 ) -> tuple[tuple[TypedColumn, ...], Any]:
     """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
 
@@ -73,14 +73,14 @@ def typed_columns(
         valid = length[n] >= 0
         values, offsets = make(column, data, place[n], length[n], bad)
         if form in ("int", "uint"):
-            other = forms[:, n] == (Form.UINT if form == "int" else Form.INT)
+            other = forms[:, n] == (CellForm.UINT if form == "int" else CellForm.INT)
             if other.any():  # the same bits are another number, if the first of them is set
                 bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
         made.append(TypedColumn(column, form, values, valid, offsets))
     return tuple(made), bad.astype(np.bool_)
 
 
-def _form(shape: Shape, number: int) -> int:
+def _form(shape: RowShape, number: int) -> int:
     return int(form_of(shape.columns[number])) if number >= 0 else -1
 
 
@@ -138,11 +138,11 @@ def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _M
     return out, offsets
 
 
-_MAKERS: dict[Form, tuple[_Maker, str]] = {
-    Form.INT: (_ints, "int"),
-    Form.UINT: (_uints, "uint"),
-    Form.DOUBLE: (_reals, "double"),
-    Form.FLOAT: (_reals, "float"),
-    Form.TEXT: (_texts, "text"),
-    Form.BYTES: (_texts, "bytes"),
+_MAKERS: dict[CellForm, tuple[_Maker, str]] = {
+    CellForm.INT: (_ints, "int"),
+    CellForm.UINT: (_uints, "uint"),
+    CellForm.DOUBLE: (_reals, "double"),
+    CellForm.FLOAT: (_reals, "float"),
+    CellForm.TEXT: (_texts, "text"),
+    CellForm.BYTES: (_texts, "bytes"),
 }

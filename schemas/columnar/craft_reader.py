@@ -24,7 +24,7 @@ _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
 
 
-class TypedDecoder:
+class CraftTableReader:
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included."""
 
     def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
@@ -119,7 +119,7 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any
     def array(numbers: list[int]) -> Any:
         return np.array(numbers, np.int64)
 
-    return kernel.Plan(
+    return kernel.ScanTargets(
         np.frombuffer(b"".join(texts), np.uint8),
         np.cumsum(array([len(t) for t in texts])),
         array(roles),
@@ -148,7 +148,7 @@ def _work(room: int, count: int) -> Any:
     size = max(room, count, 2)
     by_event: list[Any] = [np.empty(size, np.int64) for _ in range(8)]
     terms: list[Any] = [np.empty(_TERMS, np.int64) for _ in range(2)]
-    return kernel.Work._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
+    return kernel.ScanScratch._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
 def _found(cells: list[Any], room: int, messages: int) -> Any:
@@ -156,7 +156,7 @@ def _found(cells: list[Any], room: int, messages: int) -> Any:
 
     from schemas.columnar.kernels import craft_read as kernel
 
-    return kernel.Found(
+    return kernel.ScanResult(
         cells[0],
         cells[1],
         np.empty(room, np.int64),

@@ -25,7 +25,7 @@ _TEMPORAL = {
 }
 
 
-class TypedEncoder:
+class CraftWriter:
     """Compiled per table and options (max_batch_size, max_message_bytes, no_old_value, delete_only_…).
 
     TIMESTAMP text is written as it is given: it has to be in the zone of the target. WireError TYPE_UNKNOWN for ENUM
@@ -127,7 +127,7 @@ def _target(table: Table, columns: Sequence[Column], options: Options) -> Any:
     def array(numbers: Sequence[int]) -> Any:
         return np.array(numbers, np.int64)
 
-    return craft_write.Target(
+    return craft_write.WriteLayout(
         np.frombuffer(b"".join(texts), np.uint8),
         np.cumsum(array([len(t) for t in texts])),
         names.index(table.id.table),

@@ -12,8 +12,17 @@ from typing import Any
 from schemas.codec import json_exact, json_spans
 from schemas.columnar import json_values as cells
 from schemas.columnar.columns import is_decimal128
-from schemas.columnar.json_templates import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
-from schemas.columnar.json_values import Cell
+from schemas.columnar.json_templates import (
+    BROKEN,
+    LearnedTable,
+    MessageBuffers,
+    SampleRow,
+    SampleValue,
+    TemplateReader,
+    side_of,
+    sound_row,
+)
+from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
 from schemas.columnar.typed_rows import Decoded
 from schemas.formats.base import Context, OneTable
@@ -39,7 +48,7 @@ _CELLS = {
 }
 
 
-class DebeziumTypedDecoder:
+class DebeziumTableReader:
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
     keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
@@ -55,9 +64,9 @@ class DebeziumTypedDecoder:
         keyed: bool = False,
         whole: bool = False,
     ) -> None:
-        self._format = _Format(table, options, low, high, Told(keyed, _BESIDE if whole else None))
+        self._format = _Format(table, options, low, high, LearnedTable(keyed, _BESIDE if whole else None))
         self.columns = self._format.columns
-        self._batch = BatchDecoder(self._format, low, high)
+        self._batch = TemplateReader(self._format, low, high)
 
     @property
     def told(self) -> Table | None:
@@ -69,12 +78,12 @@ class DebeziumTypedDecoder:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: Buffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
         return self._batch.decode(given)
 
 
-def _cell(column: Column) -> Cell | None:
+def _cell(column: Column) -> ValueKind | None:
     """How a column is read; None where that can't be known."""
     kind = column.type.kind
     if column.vague:
@@ -93,7 +102,7 @@ def _cell(column: Column) -> Cell | None:
 class _Format:
     """TiCDC Debezium JSON, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: LearnedTable) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         found = [_cell(c) for c in self.columns]
         self.cells = () if None in found else tuple(c for c in found if c is not None)
@@ -104,7 +113,7 @@ class _Format:
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
         self.told = told
 
-    def rows(self, given: Buffers) -> Any:
+    def rows(self, given: MessageBuffers) -> Any:
         import numpy as np
 
         fine = (given.value_first >= 0) & (given.value_last - given.value_first <= MAX_MESSAGE)
@@ -113,7 +122,7 @@ class _Format:
         places = (given.key_first, given.key_last, given.value_first, given.value_last)
         return np.stack((messages, *(p[messages] for p in places)), axis=1)
 
-    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+    def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
         try:
             row = sound_row(self._decoder.decode(Message(key, value)), self.columns, self._low, self._high)
             if row is None or row.table.id != self._table.id or not self.told.taught(row):
@@ -121,23 +130,23 @@ class _Format:
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))
             key_text = None if key is None else key.decode()
-            return Sample(key_text, list(_key(key_text or "")), text, list(self._places(text)), side_of(row), images)
+            return SampleRow(key_text, list(_key(key_text or "")), text, list(self._places(text)), side_of(row), images)
         except BROKEN:
             return None
 
-    def _places(self, text: str) -> Iterator[Place]:
+    def _places(self, text: str) -> Iterator[SampleValue]:
         for name, start, end in json_spans.members(text, _payload(text)):
             if name == "ts_ms":
-                yield Place(start, end, COUNT)
+                yield SampleValue(start, end, COUNT)
             elif name == "source":
                 for inner, first, last in json_spans.members(text, start):
                     if inner in ("ts_ms", "start_ts", "commit_ts"):
-                        yield Place(first, last, COMMIT if inner == "commit_ts" else COUNT)
+                        yield SampleValue(first, last, COMMIT if inner == "commit_ts" else COUNT)
             elif name in ("before", "after"):
                 shift = len(self.columns) if name == "before" else 0
                 for column, first, last in json_spans.members(text, start):
                     slot = self._slots[str(column)]
-                    yield Place(first, last, self.cells[slot].kind, shift + slot)
+                    yield SampleValue(first, last, self.cells[slot].kind, shift + slot)
 
     def _images(self, schema: Any) -> dict[str, tuple[bytes, ...]]:
         """Contents that stand for NULL or a default alike, by the message's schema and the table's definition."""
@@ -174,8 +183,8 @@ def _payload(text: str) -> int:
     return next(start for name, start, _ in json_spans.members(text, 0) if name == "payload")
 
 
-def _key(text: str) -> Iterator[Place]:
+def _key(text: str) -> Iterator[SampleValue]:
     """The key's values are of no account: the row has them."""
     if text:
         for _, start, end in json_spans.members(text, _payload(text)):
-            yield Place(start, end, ANY)
+            yield SampleValue(start, end, ANY)

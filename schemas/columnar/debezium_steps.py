@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from schemas.columnar.kernels import json_write as kernel
-from schemas.columnar.kernels.json_write import REFUSE, SILENT, Programs
+from schemas.columnar.kernels.json_write import REFUSE, SILENT, JsonSteps
 from schemas.columnar.kernels.temporal import NEVER, ONCE, TWICE
-from schemas.columnar.rows import Shape, form_of, frozen
+from schemas.columnar.rows import RowShape, form_of, frozen
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium.ticdc_json import KINDS, Cell, Layout, Plan, Slot
+from schemas.formats.debezium.ticdc_json import KINDS, ColumnTexts, Layout, RowTexts, Slot
 from schemas.model import values
 from schemas.model.options import Options
 from schemas.model.table import Column
@@ -43,7 +43,7 @@ class Compiler:
         self._table: list[tuple[int, ...]] = []
         self._zones: dict[str, tuple[int, int]] = {}
         self._stretches: list[tuple[int, int, int]] = []
-        self._made: tuple[Programs, Any] | None = None
+        self._made: tuple[JsonSteps, Any] | None = None
         self.flags: dict[str, int] = {}
 
     @property
@@ -51,7 +51,7 @@ class Compiler:
         """Bytes of literals so far."""
         return len(self._text)
 
-    def add(self, shape: Shape, plan: Plan) -> int:
+    def add(self, shape: RowShape, plan: RowTexts) -> int:
         """The number of the first of the shape's programs. NoProgram; ValueError for a zone or text that is none."""
         steps, start, size = len(self._steps), len(self._table), len(self._text)
         self._spans = {}  # the envelopes of a table have much in common
@@ -70,7 +70,7 @@ class Compiler:
         self._made = None
         return start
 
-    def arrays(self) -> tuple[Programs, Any]:
+    def arrays(self) -> tuple[JsonSteps, Any]:
         """What has been compiled, as the kernel takes it: programs and zones."""
         import numpy as np
 
@@ -78,7 +78,7 @@ class Compiler:
             text = frozen(np.frombuffer(bytes(self._text), np.uint8))
             steps = frozen(np.array(self._steps, np.int64).reshape(-1))
             table = frozen(np.array(self._table, np.int64).reshape(-1, kernel.OF_BEFORE + 1))
-            self._made = Programs(text, steps, table), frozen(np.array(self._stretches, np.int64).reshape(-1, 3))
+            self._made = JsonSteps(text, steps, table), frozen(np.array(self._stretches, np.int64).reshape(-1, 3))
         return self._made
 
     # ---- steps
@@ -106,7 +106,7 @@ class Compiler:
         self._step(literal, kernel.END)
         return first, len(self._steps)
 
-    def _object(self, shape: Shape, cells: tuple[Cell, ...], key: bool) -> tuple[int, int]:
+    def _object(self, shape: RowShape, cells: tuple[ColumnTexts, ...], key: bool) -> tuple[int, int]:
         places = {c.name: n for n, c in enumerate(shape.columns)}
         first, lead = len(self._steps), "{"
         for cell in cells:

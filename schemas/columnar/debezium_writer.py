@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.json_write_cache import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics, Written, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, frozen
 from schemas.formats.base import Context, says_changed
 from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized
 from schemas.model.errors import WireError
@@ -20,7 +20,7 @@ _MOST_UNSIZED = 32  # DATETIME columns without fsp, of a table
 _ROOM = 1 << 16
 
 
-class DebeziumCellWriter:
+class DebeziumWriter:
     """What `DebeziumEncoder` writes for the same rows, where they carry nothing beyond their cells (`extra`)."""
 
     def __init__(self, context: Context) -> None:
@@ -33,22 +33,22 @@ class DebeziumCellWriter:
 
         self.compiler = Compiler(self.options)
         # Of a shape with bits of `_sizes`: by object, and by what it says, for one that is made anew.
-        self._programs: dict[tuple[int, int], tuple[Shape, int]] = {}
-        self._equal: dict[tuple[Shape, int], int] = {}
+        self._programs: dict[tuple[int, int], tuple[RowShape, int]] = {}
+        self._equal: dict[tuple[RowShape, int], int] = {}
 
-    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
-        """timestamps: of each row (`CellWriter`). Flags: those of `DebeziumEncoder`, by row."""
+    def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
+        """timestamps: of each row (`RowsWriter`). Flags: those of `DebeziumEncoder`, by row."""
         import numpy as np
 
         count = len(rows.shape)
         if not COMPILED or not count:
             none = Binaries(np.empty(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
-            return Written(none, none, np.ones(count, np.bool_))
+            return WrittenMessages(none, none, np.ones(count, np.bool_))
         if len(self._programs) > _MOST_PROGRAMS or self.compiler.size > _MOST_TEXT:
             self._forget()
         return _Batch(self, rows, timestamps).write()
 
-    def program(self, shape: Shape, bits: int) -> int:
+    def program(self, shape: RowShape, bits: int) -> int:
         """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_sizes`."""
         known = self._programs.get((id(shape), bits))
         if known is None:
@@ -61,7 +61,7 @@ class DebeziumCellWriter:
             self._programs[id(shape), bits] = known  # with the shape, so that no other one gets its id
         return known[1]
 
-    def _compile(self, shape: Shape, bits: int) -> int:
+    def _compile(self, shape: RowShape, bits: int) -> int:
         scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized(shape.table))}
         known = frozenset(shape.key) if shape.key_only else None
         try:
@@ -74,7 +74,7 @@ class DebeziumCellWriter:
 class _Batch:
     """One batch on its way through the kernel."""
 
-    def __init__(self, writer: DebeziumCellWriter, rows: CellRows, timestamps: Any) -> None:
+    def __init__(self, writer: DebeziumWriter, rows: Rows, timestamps: Any) -> None:
         import numpy as np
 
         from schemas.columnar.kernels import json_write as kernel
@@ -86,7 +86,7 @@ class _Batch:
         unset = np.zeros(0, np.int64)
         commit_ts, usable = self._commit_ts(timestamps)
         given = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
-        self._given = kernel.Rows._make(
+        self._given = kernel.JsonRows._make(
             [*(frozen(np.ascontiguousarray(array, np.int64)) for array in given),
              frozen(np.ascontiguousarray(rows.data, np.uint8))]
         )  # fmt: skip
@@ -168,7 +168,7 @@ class _Batch:
         return sizes
 
     # ---- the kernel
-    def write(self) -> Written:
+    def write(self) -> WrittenMessages:
         import numpy as np
 
         from schemas.columnar.kernels import json_write as kernel
@@ -182,7 +182,7 @@ class _Batch:
         state = np.zeros(kernel.VALUE_NEED + 1, np.int64)
         at = 0
         while True:
-            out = kernel.Out(keys, values, ends[0], ends[1], left, notes, state)
+            out = kernel.JsonOutput(keys, values, ends[0], ends[1], left, notes, state)
             at = kernel.write(at, given, programs, zones, out)
             if at == self._count:
                 break
@@ -190,7 +190,7 @@ class _Batch:
             values = _grown(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
         self._note(notes[: state[kernel.NOTES]])
         taken = ~left
-        return Written(
+        return WrittenMessages(
             Binaries(keys[: ends[0, -1]], ends[0], taken),
             Binaries(values[: ends[1, -1]], ends[1], taken),
             left,

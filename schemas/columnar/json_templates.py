@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from schemas.columnar.columns import MAX_BATCH
-from schemas.columnar.json_values import Cell, Filler
+from schemas.columnar.json_values import RowFiller, ValueKind
 from schemas.columnar.kernels.json_cache import COMPILED
 from schemas.columnar.rows import frozen
 from schemas.columnar.typed_rows import Decoded, TypedRows
@@ -29,7 +29,7 @@ _MAX_TEXT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SampleValue:
     """A value in a sample: text[start:end] is of `kind` (`json_scan`) and belongs in `slot`."""
 
     start: int
@@ -39,16 +39,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleRow:
     """A row of a message that was decoded. key: None where there is none; places are in the order of the text.
 
     images: by column, contents that the message leaves in doubt (NULL or a default).
     """
 
     key: str | None
-    key_places: list[Place]
+    key_places: list[SampleValue]
     value: str
-    value_places: list[Place]
+    value_places: list[SampleValue]
     side: int
     images: Mapping[str, tuple[bytes, ...]]
 
@@ -57,7 +57,7 @@ BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, Arithmetic
 """What a sample of another form than expected raises: it teaches nothing."""
 
 
-class Told:
+class LearnedTable:
     """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
 
     A decoder's rows are of one: `taught` refuses samples of another. keyed: and such as are known by another key than
@@ -88,23 +88,23 @@ class Told:
         return order == self.order
 
 
-class Format(Protocol):
+class JsonFormat(Protocol):
     """What the batch decoder has to know of a format."""
 
     columns: tuple[Column, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ValueKind, ...]
 
-    def rows(self, given: Buffers) -> Any:
+    def rows(self, given: MessageBuffers) -> Any:
         """The rows of messages: int64 (message, key first, key last, value first, value last), key first -1: none."""
         ...
 
-    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+    def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
         """A row as `rows` cut it out → what it teaches; None where it is not a sound row of this table."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Buffers:
+class MessageBuffers:
     """Keys and values of messages: uint8 buffers, and int64 places of each; a first place of -1: there is none."""
 
     keys: Any
@@ -115,12 +115,12 @@ class Buffers:
     value_last: Any
 
 
-class BatchDecoder:
+class TemplateReader:
     """Compiled per table version, and by what it learns. low, high: commit_ts of the rows, both ends included."""
 
-    def __init__(self, format_: Format, low: int, high: int) -> None:
+    def __init__(self, format_: JsonFormat, low: int, high: int) -> None:
         self._format, self._low, self._high = format_, low, high
-        self._filler = Filler(format_.columns, format_.cells)
+        self._filler = RowFiller(format_.columns, format_.cells)
         self._forget()
 
     def _forget(self) -> None:
@@ -131,7 +131,7 @@ class BatchDecoder:
         self._heads: list[tuple[int, int, int, bool, int]] = []
         self._plan: Any = None
 
-    def decode(self, given: Buffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> Decoded:
         """Messages, at most MAX_BATCH bytes of keys and of values. ValueError for more."""
         import numpy as np
 
@@ -151,7 +151,7 @@ class BatchDecoder:
         decoded.left = np.flatnonzero(status == 0).tolist()
         return decoded
 
-    def _chunks(self, given: Buffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
+    def _chunks(self, given: MessageBuffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
         """Rows, in order; status of the messages that were taken becomes 1."""
         import numpy as np
 
@@ -167,7 +167,7 @@ class BatchDecoder:
         taken, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
-            found = kernel.Found(*cells, *(np.empty(room, np.int64) for _ in range(4)))
+            found = kernel.ValuePositions(*cells, *(np.empty(room, np.int64) for _ in range(4)))
             start, count, unknown = at, 0, 0
             while unknown >= 0:
                 count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._planned(), found, taken, last)
@@ -204,7 +204,7 @@ class BatchDecoder:
         )  # fmt: skip
 
     # ---- templates
-    def _learn(self, given: Buffers, row: Any) -> bool:
+    def _learn(self, given: MessageBuffers, row: Any) -> bool:
         """Makes a template of a row. Out: False where it teaches nothing that is new."""
         _, key_first, key_last, first, last = map(int, row)
         if len(self._heads) >= _MOST_TEMPLATES or len(self._text) + last - first > _MAX_TEXT:
@@ -234,7 +234,7 @@ class BatchDecoder:
         self._plan = None
         return True
 
-    def _is_whole(self, sample: Sample) -> bool:
+    def _is_whole(self, sample: SampleRow) -> bool:
         """Whether a template of it says everything: commit_ts, and each column's value once.
 
         A compressed value, which its decoder reads too, has no places at all.
@@ -257,11 +257,11 @@ class BatchDecoder:
             text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
             steps = np.array(self._steps, np.int64).reshape(-1, 3)
             parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
-            self._plan = kernel.Plan._make((*map(frozen, parts), self._low, self._high, len(self._format.columns)))
+            self._plan = kernel.Templates._make((*map(frozen, parts), self._low, self._high, len(self._format.columns)))
         return self._plan
 
 
-def _parts(text: str, places: list[Place]) -> Iterator[tuple[int, bytes, int]]:
+def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:
     """(kind, text of a literal, slot) of a text in which values stand at `places`."""
     from schemas.columnar.kernels.json_scan import LITERAL
 
@@ -275,11 +275,11 @@ def _parts(text: str, places: list[Place]) -> Iterator[tuple[int, bytes, int]]:
         yield LITERAL, text[at:].encode(), 0
 
 
-def _given(kernel: Any, given: Buffers, rows: Any) -> Any:
+def _given(kernel: Any, given: MessageBuffers, rows: Any) -> Any:
     import numpy as np
 
     columns = [frozen(np.ascontiguousarray(rows[:, k])) for k in range(5)]
-    return kernel.Given(frozen(given.keys), frozen(given.values), *columns[1:], columns[0])
+    return kernel.MessageRows(frozen(given.keys), frozen(given.values), *columns[1:], columns[0])
 
 
 def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: int) -> RowChange | None:

@@ -1,6 +1,6 @@
 """How the values of a column are read from JSON into typed buffers: a row of a table for each kind of value.
 
-A `Cell` says what stands in the message (`json_scan`) and how the typed column is made of it (`json_all`). A
+A `ValueKind` says what stands in the message (`json_scan`) and how the typed column is made of it (`json_all`). A
 format has a table of them by kind of column.
 """
 
@@ -23,7 +23,7 @@ _SHAPES = (b"0000-00-00 00:00:00", b"0000-00-00T00:00:00")
 _LARGE32, _LARGE64 = 37, 250  # 10^n: reals beyond are left to Python, which knows how they round
 
 
-class Fill(NamedTuple):
+class FillStep(NamedTuple):
     """A filler of `json_all`, and what it has to know.
 
     room: bytes of a value at most, where it can be longer than what stands in the message.
@@ -37,102 +37,104 @@ class Fill(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ValueKind:
     """kind: of the value in the message. form: of the typed column (`TypedColumn`). fill: how a column is read."""
 
     kind: int
     form: str
-    fill: Callable[[Column], Fill]
+    fill: Callable[[Column], FillStep]
 
 
 # ---------------------------------------------------------------------------------- integers
-def _signed(column: Column) -> Fill:
+def _signed(column: Column) -> FillStep:
     top = 1 << column.type.bits - 1
-    return Fill(kernel.SIGNED, -top, top - 1)
+    return FillStep(kernel.SIGNED, -top, top - 1)
 
 
-def _unsigned(high: int, wraps: bool = False) -> Callable[[Column], Fill]:
-    return lambda _: Fill(kernel.UNSIGNED, high, wraps)
+def _unsigned(high: int, wraps: bool = False) -> Callable[[Column], FillStep]:
+    return lambda _: FillStep(kernel.UNSIGNED, high, wraps)
 
 
-def integer(column: Column, wraps: bool) -> Cell:
+def integer(column: Column, wraps: bool) -> ValueKind:
     """wraps: BIGINT UNSIGNED travels as int64."""
     if not column.unsigned:
-        return Cell(INTEGER, "int", _signed)
-    return Cell(INTEGER, "uint", _unsigned((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
+        return ValueKind(INTEGER, "int", _signed)
+    return ValueKind(INTEGER, "uint", _unsigned((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
 
 
-YEAR = Cell(INTEGER, "int", lambda _: Fill(kernel.YEAR, 0, 2155))
+YEAR = ValueKind(INTEGER, "int", lambda _: FillStep(kernel.YEAR, 0, 2155))
 
 
-def number(form: str, high: int) -> Cell:
+def number(form: str, high: int) -> ValueKind:
     """ENUM's index, SET's mask or BIT as a number up to high."""
-    return Cell(INTEGER, form, _unsigned(high))
+    return ValueKind(INTEGER, form, _unsigned(high))
 
 
 # ---------------------------------------------------------------------------------- reals and decimals
-FLOAT = Cell(REAL, "real32", lambda _: Fill(kernel.REALS, _LARGE32))
-DOUBLE = Cell(REAL, "real", lambda _: Fill(kernel.REALS, _LARGE64))
+FLOAT = ValueKind(REAL, "real32", lambda _: FillStep(kernel.REALS, _LARGE32))
+DOUBLE = ValueKind(REAL, "real", lambda _: FillStep(kernel.REALS, _LARGE64))
 
 
-def _decimal(code: int) -> Callable[[Column], Fill]:
-    def fill(column: Column) -> Fill:
+def _decimal(code: int) -> Callable[[Column], FillStep]:
+    def fill(column: Column) -> FillStep:
         assert column.length is not None
         assert column.scale is not None
-        return Fill(code, column.length, column.scale)
+        return FillStep(code, column.length, column.scale)
 
     return fill
 
 
-SHORT_DECIMAL = Cell(REAL, "decimal", _decimal(kernel.SHORT_DECIMALS))
-LONG_DECIMAL = Cell(REAL, "text", lambda _: Fill(kernel.NOTHING))
-TEXT_DECIMAL = Cell(STRING, "decimal", _decimal(kernel.TEXT_DECIMALS))
+SHORT_DECIMAL = ValueKind(REAL, "decimal", _decimal(kernel.SHORT_DECIMALS))
+LONG_DECIMAL = ValueKind(REAL, "text", lambda _: FillStep(kernel.NOTHING))
+TEXT_DECIMAL = ValueKind(STRING, "decimal", _decimal(kernel.TEXT_DECIMALS))
 
 # ---------------------------------------------------------------------------------- texts and bytes
-TEXT = Cell(STRING, "text", lambda _: Fill(kernel.TEXT))
-UNQUOTED = Cell(STRING, "bytes", lambda _: Fill(kernel.UNQUOTED))
-BASE64 = Cell(STRING, "bytes", lambda _: Fill(kernel.BASE64, False))
-BASE64_TEXT = Cell(STRING, "text", lambda _: Fill(kernel.BASE64, True))
-BITS = Cell(STRING, "bit", lambda column: Fill(kernel.BITS, values.bit_size(column.length or 0)))
-BIT1 = Cell(BOOLEAN, "bit", lambda _: Fill(kernel.BOOLEANS))
+TEXT = ValueKind(STRING, "text", lambda _: FillStep(kernel.TEXT))
+UNQUOTED = ValueKind(STRING, "bytes", lambda _: FillStep(kernel.UNQUOTED))
+BASE64 = ValueKind(STRING, "bytes", lambda _: FillStep(kernel.BASE64, False))
+BASE64_TEXT = ValueKind(STRING, "text", lambda _: FillStep(kernel.BASE64, True))
+BITS = ValueKind(STRING, "bit", lambda column: FillStep(kernel.BITS, values.bit_size(column.length or 0)))
+BIT1 = ValueKind(BOOLEAN, "bit", lambda _: FillStep(kernel.BOOLEANS))
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _shaped(name: str) -> Callable[[Column], Fill]:
-    return lambda _: Fill(kernel.SHAPED, getattr(json_text, name))
+def _shaped(name: str) -> Callable[[Column], FillStep]:
+    return lambda _: FillStep(kernel.SHAPED, getattr(json_text, name))
 
 
 DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
-    Cell(STRING, "text", _shaped(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
+    ValueKind(STRING, "text", _shaped(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
 )
 
 
-def moments(milliseconds: bool) -> Cell:
+def moments(milliseconds: bool) -> ValueKind:
     """DATETIME as a number since 1970."""
 
-    def fill(column: Column) -> Fill:
+    def fill(column: Column) -> FillStep:
         fsp = 3 if column.scale is None else column.scale
-        return Fill(kernel.MOMENTS, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
+        return FillStep(kernel.MOMENTS, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
 
-    return Cell(INTEGER, "text", fill)
+    return ValueKind(INTEGER, "text", fill)
 
 
-DAYS = Cell(INTEGER, "text", lambda column: Fill(kernel.DAYS, column.nullable, room=10))
-TIMES = Cell(INTEGER, "text", lambda column: Fill(kernel.TIMES, 6 if column.scale is None else column.scale, room=17))
-INSTANTS = Cell(STRING, "text", lambda _: Fill(kernel.INSTANTS))
+DAYS = ValueKind(INTEGER, "text", lambda column: FillStep(kernel.DAYS, column.nullable, room=10))
+TIMES = ValueKind(
+    INTEGER, "text", lambda column: FillStep(kernel.TIMES, 6 if column.scale is None else column.scale, room=17)
+)
+INSTANTS = ValueKind(STRING, "text", lambda _: FillStep(kernel.INSTANTS))
 
 
 # ---------------------------------------------------------------------------------- a table
 @dataclass(frozen=True)
-class Filler:
+class RowFiller:
     """Reads all values of a table's rows: new columns, then old ones."""
 
     columns: tuple[Column, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ValueKind, ...]
     _sizes: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     @cached_property
-    def _slots(self) -> kernel.Slots:
+    def _slots(self) -> kernel.SlotReaders:
         import numpy as np
 
         fills = [cell.fill(column) for column, cell in zip(self.columns, self.cells, strict=True)] * 2
@@ -145,7 +147,7 @@ class Filler:
         a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
         rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
         shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
-        return kernel.Slots._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
+        return kernel.SlotReaders._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
 
     def fill(
         self, data: Any, places: Any, lengths: Any, rows: int, bad: Any
@@ -158,7 +160,7 @@ class Filler:
         starts = np.zeros(texts + 1, np.int64)
         kernel.text_starts(lengths, rows, slots, starts)
         signed = np.empty((words, rows), np.int64)
-        out = kernel.Buffers(
+        out = kernel.ValueBuffers(
             signed, signed.view(np.uint64), np.empty((decimals, rows, 2), np.uint64),
             np.empty(int(starts[-1]), np.uint8), starts, np.empty((texts, rows + 1), np.int32),
             np.zeros(texts, np.int64),

@@ -12,8 +12,17 @@ from typing import Any
 from schemas.codec import json_spans
 from schemas.columnar import json_values as cells
 from schemas.columnar.columns import is_decimal128
-from schemas.columnar.json_templates import BROKEN, BatchDecoder, Buffers, Place, Sample, Told, side_of, sound_row
-from schemas.columnar.json_values import Cell
+from schemas.columnar.json_templates import (
+    BROKEN,
+    LearnedTable,
+    MessageBuffers,
+    SampleRow,
+    SampleValue,
+    TemplateReader,
+    side_of,
+    sound_row,
+)
+from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
 from schemas.columnar.typed_rows import Decoded
 from schemas.formats.base import Context, OneTable
@@ -41,16 +50,16 @@ _CELLS = {
 }
 
 
-class OpenTypedDecoder:
+class OpenTableReader:
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
     whole: rows with their columns in another `order`, or that say more of them than the table does, are left.
     """
 
     def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, whole: bool = False) -> None:
-        self._format = _Format(table, options, low, high, Told(beside=frozenset() if whole else None))
+        self._format = _Format(table, options, low, high, LearnedTable(beside=frozenset() if whole else None))
         self.columns = self._format.columns
-        self._batch = BatchDecoder(self._format, low, high)
+        self._batch = TemplateReader(self._format, low, high)
 
     @property
     def told(self) -> Table | None:
@@ -62,12 +71,12 @@ class OpenTypedDecoder:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: Buffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> Decoded:
         """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
         return self._batch.decode(given)
 
 
-def _cell(column: Column, varchar_base64: bool) -> Cell | None:
+def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:
     """How a column is read; None where that can't be known."""
     kind = column.type.kind
     if column.vague:
@@ -93,7 +102,7 @@ def _cell(column: Column, varchar_base64: bool) -> Cell | None:
 class _Format:
     """The Open Protocol, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, told: Told) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, told: LearnedTable) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         found = [_cell(c, options.open_varchar_base64) for c in self.columns]
         self.cells = () if None in found else tuple(c for c in found if c is not None)
@@ -103,7 +112,7 @@ class _Format:
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
         self.told = told
 
-    def rows(self, given: Buffers) -> Any:
+    def rows(self, given: MessageBuffers) -> Any:
         import numpy as np
 
         from schemas.columnar.kernels.json_scan import frames
@@ -119,7 +128,7 @@ class _Format:
         frames(*whole, out)
         return out
 
-    def sample(self, key: bytes | None, value: bytes) -> Sample | None:
+    def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
         if key is None:
             return None
         message = Message(frame.join_key([key]), frame.join_value([value]))
@@ -128,21 +137,21 @@ class _Format:
             if row is None or row.table.id != self._table.id or not self.told.taught(row):
                 return None
             key_text, text = key.decode(), value.decode()
-            return Sample(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
+            return SampleRow(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
         except BROKEN:
             return None
 
-    def _places(self, text: str) -> Iterator[Place]:
+    def _places(self, text: str) -> Iterator[SampleValue]:
         for side, start, _ in json_spans.members(text, 0):
             for name, first, _ in json_spans.members(text, start):
                 slot = self._slots[str(name)]
                 kind, shift = self.cells[slot].kind, len(self.columns) * _SIDES[str(side)]
                 for inner, at, end in json_spans.members(text, first):
                     if inner == "v":
-                        yield Place(at, end, kind, shift + slot)
+                        yield SampleValue(at, end, kind, shift + slot)
 
 
-def _key(text: str) -> Iterator[Place]:
+def _key(text: str) -> Iterator[SampleValue]:
     for name, start, end in json_spans.members(text, 0):
         if name in _KEY:
-            yield Place(start, end, _KEY[str(name)])
+            yield SampleValue(start, end, _KEY[str(name)])

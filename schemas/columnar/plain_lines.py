@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Form, Shape, form_of, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, frozen
 from schemas.model import values
 from schemas.model.table import Column
 from schemas.model.types import Kind
 from schemas.plain.writer import json_line
 
 
-def plain_texts(rows: CellRows) -> Binaries:
+def plain_texts(rows: Rows) -> Binaries:
     """The value of each cell as `schemas.plain.writer` writes it: SQL text, {"hex":"…"} for bytes; one element a cell.
 
     NULL, ABSENT and cells of no row are not valid. Texts are UTF-8. ValueError for a cell that is no value of its
-    column (`Form`). To be called where `COMPILED` only: without numba it takes milliseconds a row.
+    column (`CellForm`). To be called where `COMPILED` only: without numba it takes milliseconds a row.
     """
     import numpy as np
 
@@ -45,7 +45,7 @@ def plain_texts(rows: CellRows) -> Binaries:
     return Binaries(out[: offsets[-1]], offsets, valid)
 
 
-def _kinds(shape: Shape) -> list[int]:
+def _kinds(shape: RowShape) -> list[int]:
     return [_kind(column) for column in shape.columns]
 
 
@@ -75,7 +75,7 @@ class _Text:
 
 
 def plain_lines(
-    rows: CellRows, texts: Binaries, format_: str, topics: Sequence[str | None], origins: tuple[Any, Any, Any],
+    rows: Rows, texts: Binaries, format_: str, topics: Sequence[str | None], origins: tuple[Any, Any, Any],
     extra: Binaries | None = None,
 ) -> Binaries:  # fmt: skip
     """A line for each row, as `schemas.plain.writer` writes the events of a format.
@@ -102,7 +102,7 @@ def plain_lines(
     def places(found: Sequence[tuple[int, int]]) -> Any:
         return frozen(np.array(found, np.int64).reshape(-1, 2))
 
-    lines = kernel.Lines(
+    lines = kernel.LineLiterals(
         frozen(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
         places([s[1] for s in shapes]), places(flags), places([c[0] for c in columns]),
         frozen(np.array([c[1] for c in columns], np.int64)), frozen(np.array([c[2] for c in columns], np.bool_)),
@@ -113,7 +113,7 @@ def plain_lines(
     topic, partition, offset = origins
     given = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
     given += [beside.data, beside.offsets]
-    made = kernel.Rows._make(frozen(np.ascontiguousarray(array)) for array in given)
+    made = kernel.LineRows._make(frozen(np.ascontiguousarray(array)) for array in given)
     cells, data = frozen(np.ascontiguousarray(texts.offsets)), frozen(np.ascontiguousarray(texts.data))
     length = frozen(np.ascontiguousarray(rows.length, np.int64))
     ends = np.zeros(count + 1, np.int64)
@@ -140,7 +140,7 @@ def _room(lines: Any, rows: Any, data: Any, kernel: Any) -> int:
 _Column = tuple[tuple[int, int], int, bool]
 
 
-def _shape(text: _Text, shape: Shape) -> tuple[tuple[int, int], tuple[int, int], list[_Column]]:
+def _shape(text: _Text, shape: RowShape) -> tuple[tuple[int, int], tuple[int, int], list[_Column]]:
     """A shape's literals, and its columns in the order that its rows have them."""
     id_ = shape.table.id
     before_op = text.add(f', "db": {_json(id_.db)}, "table": {_json(id_.table)}, "op": "')
@@ -150,7 +150,7 @@ def _shape(text: _Text, shape: Shape) -> tuple[tuple[int, int], tuple[int, int],
     found = []
     for name in dict.fromkeys((*shape.order, *at)):
         column = shape.columns[at[name]]
-        hexed = form_of(column) is Form.BYTES or column.type.kind is Kind.BIT
+        hexed = form_of(column) is CellForm.BYTES or column.type.kind is Kind.BIT
         found.append((text.add(f"{_json(name)}: "), at[name], hexed))
     return before_op, before_row, found
 
@@ -184,5 +184,10 @@ def _debezium(values: Binaries, message: Any) -> tuple[Binaries, Any]:
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_)), left
 
 
-BESIDE: Mapping[str, Beside] = {"avro": _nothing, "debezium": _debezium, "open": _nothing, "open-tiflow": _nothing}
+EXTRA_FIELDS: Mapping[str, Beside] = {
+    "avro": _nothing,
+    "debezium": _debezium,
+    "open": _nothing,
+    "open-tiflow": _nothing,
+}
 """By format."""

@@ -23,8 +23,8 @@ NULL, ABSENT = -1, -2
 NO_COMMIT_TS = -1
 
 
-class Form(IntEnum):
-    """What a cell's `place` is. SPAN: its first byte in `CellRows.data`, of `length` bytes; else the value itself."""
+class CellForm(IntEnum):
+    """What a cell's `place` is. SPAN: its first byte in `Rows.data`, of `length` bytes; else the value itself."""
 
     INT = 0  # int64
     UINT = 1  # uint64, as the int64 of the same bits
@@ -34,31 +34,31 @@ class Form(IntEnum):
     BYTES = 5  # SPAN: any bytes
 
 
-def form_of(column: Column) -> Form:
+def form_of(column: Column) -> CellForm:
     """The form of a column's cells, whatever format they come from."""
     if column.type.kind is Kind.INTEGER:
-        return Form.UINT if column.unsigned else Form.INT
+        return CellForm.UINT if column.unsigned else CellForm.INT
     return _FORMS[column.type.kind]
 
 
 _FORMS = {
-    Kind.YEAR: Form.INT,
-    Kind.BIT: Form.UINT,
-    Kind.FLOAT: Form.FLOAT,
-    Kind.DOUBLE: Form.DOUBLE,
-    Kind.BINARY: Form.BYTES,
+    Kind.YEAR: CellForm.INT,
+    Kind.BIT: CellForm.UINT,
+    Kind.FLOAT: CellForm.FLOAT,
+    Kind.DOUBLE: CellForm.DOUBLE,
+    Kind.BINARY: CellForm.BYTES,
     **dict.fromkeys(
         (
             Kind.DECIMAL, Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR, Kind.DATE, Kind.DATETIME,
             Kind.TIMESTAMP, Kind.TIME,
         ),
-        Form.TEXT,
+        CellForm.TEXT,
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowShape:
     """What rows have in common. columns: of the cells, in order (virtual ones left out); key: the handle key's names.
 
     table, table_version, schema_id, zone, key_only: as `RowChange` has them. order: names of the columns as they stand
@@ -76,7 +76,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class CellRows:
+class Rows:
     """Rows in message order; numpy arrays, one element a row unless said otherwise.
 
     message (int64): index of the row's message in the batch. shape (int64): index in `shapes`. commit_ts (int64): a
@@ -85,7 +85,7 @@ class CellRows:
     (uint8): what spans point into. flags: by name, which rows (bool) the decoder flags so.
     """
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[RowShape, ...]
     message: Any
     shape: Any
     commit_ts: Any
@@ -111,7 +111,7 @@ class Binaries:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenMessages:
     """Keys and values of the messages written, one for each row; left (bool): the row is for the format's own encoder.
 
     What stands at a row that is left is of no account. flags: by name, which rows (bool) the encoder flags so.
@@ -131,10 +131,10 @@ class Topics:
     of: Any
 
 
-class CellReader(Protocol):
+class RowsReader(Protocol):
     """A format's messages → rows. Learns from what it reads; not for several threads at once."""
 
-    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         """Messages → (rows, indices (int64, ascending) of the messages that the format's decoder has to read).
 
         Taken are messages of which the decoder gives sound rows and nothing else; a message that is wrong in any way
@@ -144,10 +144,10 @@ class CellReader(Protocol):
         ...
 
 
-class CellWriter(Protocol):
+class RowsWriter(Protocol):
     """Rows → messages of a format, byte for byte those of its encoder. Not for several threads at once."""
 
-    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
+    def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         """topics: where each row goes. timestamps: Kafka's, of each row's message (int64 ms, -1 for none).
 
         A row that the encoder would refuse, or that the kernel does not know, is left: the encoder says why.

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 from zlib import crc32
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.columns import MAX_BATCH
-from schemas.columnar.craft_reader import TypedDecoder
-from schemas.columnar.debezium_reader import DebeziumTypedDecoder
-from schemas.columnar.json_templates import Buffers
+from schemas.columnar.craft_reader import CraftTableReader
+from schemas.columnar.debezium_reader import DebeziumTableReader
+from schemas.columnar.json_templates import MessageBuffers
 from schemas.columnar.kernels.typed_cells_cache import COMPILED
-from schemas.columnar.open_reader import OpenTypedDecoder
-from schemas.columnar.rows import Binaries, CellRows, Shape, Topics, frozen
+from schemas.columnar.open_reader import OpenTableReader
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, frozen
 from schemas.columnar.typed_rows import Decoded, TypedRows
 from schemas.columnar.typed_to_rows import CellsOfTyped
 from schemas.formats.base import Context
@@ -38,10 +38,10 @@ _MAX_SAMPLE = 1 << 20  # bytes of a message that is decoded to learn its table
 _FORMATS = {"debezium": (b'"db":"', b'"table":"'), "open": (b'"scm":"', b'"tbl":"')}
 
 
-class TypedCellReader:
-    """A `CellReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
+class TableDispatcher:
+    """A `RowsReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
 
-    Without numba or tables all messages are left. whole: rows have the `Shape.order` that the decoder's have, and
+    Without numba or tables all messages are left. whole: rows have the `RowShape.order` that the decoder's have, and
     `extra` is as `beside` tells; where it can't, messages are left. Not for Craft.
     """
 
@@ -50,11 +50,11 @@ class TypedCellReader:
     def __init__(self, context: Context, whole: bool = False) -> None:
         self._context, self._whole = context, whole
         self._plain = format_named(self.FORMAT).decoder(context)
-        self._hashes: Bounded[int, list[TableId]] = Bounded(65_536)  # an empty list: it taught nothing
-        self._tables: Bounded[TableId, _Table] = Bounded(4096)
+        self._hashes: BoundedCache[int, list[TableId]] = BoundedCache(65_536)  # an empty list: it taught nothing
+        self._tables: BoundedCache[TableId, _Table] = BoundedCache(4096)
 
-    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
-        """`CellReader.read`. SetupError of the source of tables."""
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
+        """`RowsReader.read`. SetupError of the source of tables."""
         import numpy as np
 
         count = len(values.offsets) - 1
@@ -80,7 +80,7 @@ class TypedCellReader:
         return self._tables[id_]
 
     # ---- which table
-    def _groups(self, given: Buffers, topics: Topics) -> list[tuple[int, Any]]:
+    def _groups(self, given: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:
         """Messages (indices, ascending) that have a hash in common, where they are not too few; learns the tables."""
         import numpy as np
 
@@ -107,7 +107,7 @@ class TypedCellReader:
                     break
         return groups
 
-    def _hash(self, given: Buffers) -> Any:
+    def _hash(self, given: MessageBuffers) -> Any:
         import numpy as np
 
         from schemas.columnar.kernels.table_hash import hash_names, hash_terms
@@ -123,7 +123,7 @@ class TypedCellReader:
             hash_names(given.keys, given.key_first, given.key_last, one, other, out)
         return out
 
-    def _learn(self, hash_: int, given: Buffers, number: int, topics: Topics) -> bool:
+    def _learn(self, hash_: int, given: MessageBuffers, number: int, topics: Topics) -> bool:
         """Adds the table of a message to those of a hash. Out: False where it teaches none."""
         first, last = int(given.value_first[number]), int(given.value_last[number])
         known = self._hashes.setdefault(hash_, [])
@@ -147,23 +147,23 @@ def _named(event: Event) -> TypeGuard[RowChange | DdlEvent]:
     return not isinstance(event, Watermark) and bool(event.table)
 
 
-class DebeziumCellReader(TypedCellReader):
+class DebeziumReader(TableDispatcher):
     FORMAT = "debezium"
 
 
-class OpenCellReader(TypedCellReader):
+class OpenReader(TableDispatcher):
     FORMAT = "open"
 
 
-class OpenTiflowCellReader(TypedCellReader):
+class OpenTiflowReader(TableDispatcher):
     FORMAT = "open-tiflow"
 
 
-class CraftCellReader(TypedCellReader):
+class CraftReader(TableDispatcher):
     FORMAT = "craft"
 
 
-def _buffers(keys: Binaries, values: Binaries) -> Buffers:
+def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
     import numpy as np
 
     parts: list[Any] = []
@@ -171,7 +171,7 @@ def _buffers(keys: Binaries, values: Binaries) -> Buffers:
         offsets = np.asarray(given.offsets, np.int64)
         first = np.where(given.valid, offsets[:-1], -1)
         parts += [frozen(given.data), frozen(first), frozen(np.ascontiguousarray(offsets[1:]))]
-    return Buffers(*parts)
+    return MessageBuffers(*parts)
 
 
 # ---------------------------------------------------------------------------------- one table
@@ -183,9 +183,9 @@ class _Version:
     high: int
     decoder: Any
     zone: str
-    shapes: tuple[Shape, Shape] | None = None
+    shapes: tuple[RowShape, RowShape] | None = None
 
-    def shapes_of(self, known: list[tuple[Shape, Shape]]) -> tuple[Shape, Shape]:
+    def shapes_of(self, known: list[tuple[RowShape, RowShape]]) -> tuple[RowShape, RowShape]:
         """Once it has read rows: until then it may not be known what messages add to the table.
 
         known: those of the table, so that equal rows have one object; this version's is added.
@@ -196,7 +196,7 @@ class _Version:
             names = tuple(c.name for c in columns)
             order = getattr(self.decoder, "order", ())
             order = () if order == names else order
-            shape = Shape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
+            shape = RowShape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
             self.shapes = next((both for both in known if both[0] == shape), None)
             if self.shapes is None:
                 self.shapes = shape, replace(shape, key_only=True)
@@ -213,9 +213,9 @@ class _Table:
     context: Context
     whole: bool = False
     versions: list[_Version] = field(default_factory=list)
-    shapes: list[tuple[Shape, Shape]] = field(default_factory=list)
+    shapes: list[tuple[RowShape, RowShape]] = field(default_factory=list)
 
-    def read(self, given: Buffers, index: Any, cells: CellsOfTyped, taken: Any) -> Any:
+    def read(self, given: MessageBuffers, index: Any, cells: CellsOfTyped, taken: Any) -> Any:
         """Adds the rows of messages at `index` to cells; out: the indices that are left."""
         if not self.versions:
             self._extend()
@@ -234,14 +234,14 @@ class _Table:
                 break
         return index
 
-    def _decode(self, version: _Version, given: Buffers, index: Any) -> Decoded:
+    def _decode(self, version: _Version, given: MessageBuffers, index: Any) -> Decoded:
         places = [
             frozen(array[index]) for array in (given.key_first, given.key_last, given.value_first, given.value_last)
         ]
         if self.format == "craft":
             return _craft(version.decoder, given.values, places[2], places[3])
         decoded: Decoded = version.decoder.decode(
-            Buffers(given.keys, places[0], places[1], given.values, places[2], places[3])
+            MessageBuffers(given.keys, places[0], places[1], given.values, places[2], places[3])
         )
         return decoded
 
@@ -269,16 +269,16 @@ class _Table:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
         decoder: Any
         if self.format == "craft":
-            decoder = TypedDecoder(table, low, high)
+            decoder = CraftTableReader(table, low, high)
         elif self.format == "debezium":
-            decoder = DebeziumTypedDecoder(table, options, low, high, keyed=True, whole=self.whole)
+            decoder = DebeziumTableReader(table, options, low, high, keyed=True, whole=self.whole)
         else:
-            decoder = OpenTypedDecoder(table, options, low, high, self.whole)
+            decoder = OpenTableReader(table, options, low, high, self.whole)
         zone = "UTC" if self.format == "debezium" else options.time_zone
         return _Version(version, high, decoder, zone)
 
 
-def _craft(decoder: TypedDecoder, data: Any, first: Any, last: Any) -> Decoded:
+def _craft(decoder: CraftTableReader, data: Any, first: Any, last: Any) -> Decoded:
     """Messages without a value have no place: they are left."""
     import numpy as np
 
@@ -308,4 +308,4 @@ def _at(tables: TableSource | None, id_: TableId, commit_ts: int | None) -> Tabl
         return None
 
 
-__all__ = ["CraftCellReader", "DebeziumCellReader", "OpenCellReader", "OpenTiflowCellReader", "TypedCellReader"]
+__all__ = ["CraftReader", "DebeziumReader", "OpenReader", "OpenTiflowReader", "TableDispatcher"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.columnar.avro_writer import distinct
-from schemas.columnar.rows import ABSENT, NULL, CellRows, Shape, frozen
+from schemas.columnar.rows import ABSENT, NULL, Rows, RowShape, frozen
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.model.table import Column
 
@@ -36,7 +36,7 @@ class CellsOfTyped:
 
     def __init__(self) -> None:
         self._data = _Data()
-        self._shapes: dict[int, tuple[int, Shape]] = {}
+        self._shapes: dict[int, tuple[int, RowShape]] = {}
         self._columns: tuple[list[Any], ...] = tuple([] for _ in range(6))
         self._places: list[Any] = []
         self._lengths: list[Any] = []
@@ -44,7 +44,7 @@ class CellsOfTyped:
         self._flags: dict[str, list[tuple[int, Any]]] = {}
         self._rows = 0
 
-    def add(self, rows: TypedRows, shape: Shape, key_only: Shape | None = None) -> None:
+    def add(self, rows: TypedRows, shape: RowShape, key_only: RowShape | None = None) -> None:
         """Rows with all columns of the shape, values in their canonical forms.
 
         key_only: the shape of deletes of which the message has the handle key alone; the other columns are ABSENT
@@ -87,10 +87,10 @@ class CellsOfTyped:
         self._cells += place.size
         return length
 
-    def _number(self, shape: Shape) -> int:
+    def _number(self, shape: RowShape) -> int:
         return self._shapes.setdefault(id(shape), (len(self._shapes), shape))[0]
 
-    def rows(self) -> CellRows:
+    def rows(self) -> Rows:
         import numpy as np
 
         kinds = (np.int64, np.int64, np.int64, np.uint8, np.int64, np.int64)
@@ -108,10 +108,10 @@ class CellsOfTyped:
         )
         shapes = tuple(shape for _, shape in self._shapes.values())
         message, of, commit_ts, op, after, before = (column[order] for column in made)
-        return CellRows(shapes, message, of, commit_ts, op, after, before, place, length, frozen(data), flags)
+        return Rows(shapes, message, of, commit_ts, op, after, before, place, length, frozen(data), flags)
 
 
-def cells_of_typed(rows: TypedRows, shape: Shape, key_only: Shape | None = None) -> CellRows:
+def cells_of_typed(rows: TypedRows, shape: RowShape, key_only: RowShape | None = None) -> Rows:
     """A chunk of rows as cells (`CellsOfTyped.add`)."""
     made = CellsOfTyped()
     made.add(rows, shape, key_only)

@@ -42,7 +42,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldTrace:
+class FieldPosition:
     """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
 
     row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
@@ -82,10 +82,10 @@ class OneTable:
 
 
 @runtime_checkable
-class Tracer(Protocol):
+class FieldLocator(Protocol):
     """A decoder that can say where each field of a message stands (`explain`)."""
 
-    def trace(self, message: Message) -> list[FieldTrace]:
+    def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of a message that it decodes. WireError as `decode`."""
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.codec import claim_check, compression, json_exact, sql_text
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
@@ -34,7 +34,7 @@ class CanalJsonDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: Bounded[tuple[Any, ...], tuple[Table, TableVersion | None]] = Bounded(
+        self._tables: BoundedCache[tuple[Any, ...], tuple[Table, TableVersion | None]] = BoundedCache(
             10_000, _MOST_KEPT, lambda known, _: len(known[1])
         )
 

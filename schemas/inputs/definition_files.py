@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
 
-class Given(NamedTuple):
+class SubjectVersion(NamedTuple):
     """A version of a subject. An id may be a UUID (Glue)."""
 
     subject: str
@@ -54,7 +54,7 @@ def statements(text: str) -> list[DdlText]:
     return ddl_lines(text) if meta is None else ddl_of_meta(meta)
 
 
-def schemas(text: str) -> list[Given]:
+def schemas(text: str) -> list[SubjectVersion]:
     """Of either form. ValueError."""
     meta = meta_of(text, "registered_schemas", "steps")
     try:
@@ -77,8 +77,8 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
-def _given(row: dict[str, Any]) -> Given:
-    found = Given(row["subject"], row["version"], row["id"], row["schema"])
+def _given(row: dict[str, Any]) -> SubjectVersion:
+    found = SubjectVersion(row["subject"], row["version"], row["id"], row["schema"])
     if not isinstance(found.subject, str) or not isinstance(found.schema, str):
         raise ValueError("subject and schema must be texts")
     if type(found.version) is not int or found.version < 1:
@@ -95,4 +95,6 @@ def _statement(found: dict[str, Any]) -> DdlText:
     mode = found.get("mode", "typed" if found.get("typed") else "wire")
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
-    return DdlText(commit_ts, db, query, Mode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode])
+    return DdlText(
+        commit_ts, db, query, LexicalMode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
+    )

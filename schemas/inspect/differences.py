@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.inspect.losses import Cell
+from schemas.inspect.losses import WrittenValue
 from schemas.model import values
 from schemas.model.event import Row, RowChange
 from schemas.model.names import sanitise_name
@@ -15,11 +15,11 @@ from schemas.model.types import BY_NAME, Kind
 
 
 @dataclass(frozen=True)
-class Difference:
+class EventDifference:
     """where: as `Loss.where` ("digits", "bits": the same value in more digits or bytes). cell: None: of the event."""
 
     where: str
-    cell: Cell | None
+    cell: WrittenValue | None
     first: Any
     second: Any
 
@@ -28,12 +28,12 @@ class Difference:
         return f"{self.where} of {name}: {self.first!r} → {self.second!r}"[:300]
 
 
-def differences(first: RowChange, second: RowChange, defined: bool, format_: str) -> Iterator[Difference]:
+def differences(first: RowChange, second: RowChange, defined: bool, format_: str) -> Iterator[EventDifference]:
     """What a reader gets otherwise than it was. Values are compared exactly, FLOAT as float32 (plain-form.md)."""
     rename = sanitise_name if format_ == "avro" and not defined else str
     names = (first.db, first.table_name, *(c.name for c in first.table.columns if not c.virtual))
     if rename is sanitise_name and any(sanitise_name(n) != n for n in names):
-        yield Difference("name", None, names, (second.db, second.table_name))
+        yield EventDifference("name", None, names, (second.db, second.table_name))
     for what, one, other in (
         ("op", first.op, second.op),
         ("commit_ts", first.commit_ts, second.commit_ts),
@@ -41,11 +41,11 @@ def differences(first: RowChange, second: RowChange, defined: bool, format_: str
         ("key", {*map(rename, first.key)}, {*second.key}),
     ):
         if one != other:
-            yield Difference(what, None, one, other)
+            yield EventDifference(what, None, one, other)
     for side in ("before", "after"):
         row, back = _visible(first, side), _visible(second, side)
         if (row is None) != (back is None):
-            yield Difference(side, None, row, back)
+            yield EventDifference(side, None, row, back)
         elif row is not None and back is not None:
             yield from _rows(first, second, {rename(n): (n, v) for n, v in row.items()}, back, defined)
 
@@ -63,19 +63,19 @@ _NO_COLUMN = Column("", BY_NAME["text"])
 
 def _rows(
     first: RowChange, second: RowChange, one: dict[str, tuple[str, Value]], other: Row, defined: bool
-) -> Iterator[Difference]:
+) -> Iterator[EventDifference]:
     for name, (own, value) in one.items():
-        cell = Cell(first.table.by_name.get(own, _NO_COLUMN), value, first, defined)
+        cell = WrittenValue(first.table.by_name.get(own, _NO_COLUMN), value, first, defined)
         if name not in other:
-            yield Difference("missing", cell, value, "(absent)")
+            yield EventDifference("missing", cell, value, "(absent)")
         elif (where := _differs(cell.column, value, _zoned(cell.column, other[name], first, second))) != "":
-            yield Difference(where, cell, value, other[name])
+            yield EventDifference(where, cell, value, other[name])
     for name, value in other.items():
         if name not in one:
-            cell = Cell(second.table.by_name.get(name, _NO_COLUMN), value, first, defined)
+            cell = WrittenValue(second.table.by_name.get(name, _NO_COLUMN), value, first, defined)
             hidden = name in first.table.by_name and first.table.by_name[name].virtual
             where = "extra" if value is not None else "virtual" if hidden else "filled" if first.key_only else "extra"
-            yield Difference(where, cell, "(absent)", value)
+            yield EventDifference(where, cell, "(absent)", value)
 
 
 def _zoned(column: Column, value: Value, first: RowChange, second: RowChange) -> Value:

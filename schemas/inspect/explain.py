@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas.formats.base import Context, Decoder, FieldTrace
+from schemas.formats.base import Context, Decoder, FieldPosition
 from schemas.formats.format_table import FORMATS
 from schemas.formats.framing import unframed
 from schemas.inspect.field_positions import traces
@@ -37,7 +37,7 @@ Registered = Callable[[SchemaId], list[tuple[str, int]]]
 """Schema id → the subjects and versions it is registered as."""
 
 
-class Scratch:
+class SchemasInMemory:
     """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExplainRequest:
     """What is asked. format: its name or auto. earlier: messages before it, for formats that are read in order.
 
     options: of the formats that it is written in. sample: where the schemas of framed messages are registered.
@@ -71,7 +71,7 @@ class Question:
     earlier: Iterable[Message] = ()
 
 
-def explain(question: Question) -> dict[str, Any]:
+def explain(question: ExplainRequest) -> dict[str, Any]:
     """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
     message = question.message
     answer: dict[str, Any] = {"message": _place(message), "format": question.format, "told_by": None}
@@ -171,7 +171,7 @@ def _header(part: str, data: bytes) -> dict[str, Any]:
     return {"part": part, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{packed}, schema {schema_id}"}
 
 
-def _schemas(name: str, question: Question) -> Iterable[dict[str, Any]]:
+def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
     message = question.message
     for part, data in (("key", message.key), ("value", message.value)):
         if name not in _AVRO or data is None or data[:1] not in (b"\x00", b"\x03") or len(data) < 5 or len(data) == 9:
@@ -190,7 +190,7 @@ def _schemas(name: str, question: Question) -> Iterable[dict[str, Any]]:
 
 
 # ---- events
-def _event(event: Event, question: Question, name: str, fields: list[FieldTrace]) -> dict[str, Any]:
+def _event(event: Event, question: ExplainRequest, name: str, fields: list[FieldPosition]) -> dict[str, Any]:
     plain = plain_event(event, question.message)
     told = {k: v for k, v in plain.items() if k not in ("topic", "partition", "offset", "before", "after", "format")}
     commit_ts = event.commit_ts
@@ -226,7 +226,7 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
     return f"the message or its schema{known}"
 
 
-def _fields(event: RowChange, fields: list[FieldTrace], others: dict[str, _Elsewhere]) -> Iterable[dict[str, Any]]:
+def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _Elsewhere]) -> Iterable[dict[str, Any]]:
     by_place = {(f.side, f.name): f for f in fields}
     for side, row in (("before", event.before), ("after", event.after)):
         for name, value in (row or {}).items():
@@ -273,7 +273,7 @@ class _Elsewhere:
     fields: dict[tuple[str, str], str]
 
 
-def _elsewhere(event: Event, question: Question, name: str) -> _Elsewhere:
+def _elsewhere(event: Event, question: ExplainRequest, name: str) -> _Elsewhere:
     """Written strictly; where that fails, also as --on-lossy flag would."""
     if not FORMATS[name].writes:
         return _Elsewhere({"skipped": "it is read, not written"}, {})
@@ -290,8 +290,8 @@ def _elsewhere(event: Event, question: Question, name: str) -> _Elsewhere:
     return _Elsewhere({"error": _error(refused), "with_on_lossy_flag": loosely.summary}, loosely.fields)
 
 
-def _written(event: Event, question: Question, name: str, options: Options) -> _Elsewhere:
-    context = Context(Scratch(), None, options)
+def _written(event: Event, question: ExplainRequest, name: str, options: Options) -> _Elsewhere:
+    context = Context(SchemasInMemory(), None, options)
     encoder = FORMATS[name].encoder(context)
     shown = event
     if isinstance(event, RowChange):  # an encoder may add flags: not to the event that is explained
@@ -342,7 +342,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-def _shown(field: FieldTrace) -> str:
+def _shown(field: FieldPosition) -> str:
     """What stands in the message: JSON as text, else the bytes."""
     if field.wire.startswith("JSON"):
         return _short(field.raw.decode("utf-8", "replace"))

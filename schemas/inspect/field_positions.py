@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schemas.codec import json_exact, json_spans
-from schemas.codec.avro import Cut
-from schemas.formats.base import Decoder, FieldTrace, Tracer
+from schemas.codec.avro import TruncatedValue
+from schemas.formats.base import Decoder, FieldLocator, FieldPosition
 from schemas.formats.simple import avro
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message, RowChange
@@ -38,27 +38,27 @@ _OPEN = ("open", "open-tiflow")
 _OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
 
 
-def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Event]) -> list[FieldTrace]:
+def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Event]) -> list[FieldPosition]:
     """The fields of a message that was decoded to these events; none where that is not known."""
     try:
-        if isinstance(decoder, Tracer):
+        if isinstance(decoder, FieldLocator):
             return decoder.trace(message)
         if format_ == "simple" and message.value and message.value[0] == avro.FIRST_BYTE:
             return list(_simple_avro(message.value))
         if format_ in _OPEN:
             return list(_open(message))
         return list(_json(_ROWS.get(format_, ()), message, events))
-    except (WireError, ValueError, LookupError, TypeError, AttributeError, Cut):
+    except (WireError, ValueError, LookupError, TypeError, AttributeError, TruncatedValue):
         return []  # compressed, fetched from elsewhere, or of another form: the values are still told
 
 
-def _simple_avro(data: bytes) -> Iterator[FieldTrace]:
+def _simple_avro(data: bytes) -> Iterator[FieldPosition]:
     sides = {"data": "after", "old": "before"}
     for row, name, start, end, kind in avro.cells(data):
-        yield FieldTrace("value", start, data[start:end], kind, sides[row], name)
+        yield FieldPosition("value", start, data[start:end], kind, sides[row], name)
 
 
-def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldTrace]:
+def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldPosition]:
     gone = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
     for part, side, path in rows:
         data = message.key if part == "key" else message.value
@@ -71,13 +71,13 @@ def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Seque
             yield from _members(text, start, part, shown, 0, 0)
 
 
-def _members(text: str, start: int, part: str, side: str, base: int, row: int) -> Iterator[FieldTrace]:
+def _members(text: str, start: int, part: str, side: str, base: int, row: int) -> Iterator[FieldPosition]:
     """The members of the object at character `start`, as columns; `base`: bytes before the text."""
     done, offset = 0, base
     for name, begin, end in json_spans.members(text, start):
         offset += len(_bytes(text[done:begin]))
         raw = _bytes(text[begin:end])
-        yield FieldTrace(part, offset, raw, f"JSON {json_spans.kind_of(text, begin)}", side, str(name), row)
+        yield FieldPosition(part, offset, raw, f"JSON {json_spans.kind_of(text, begin)}", side, str(name), row)
         done, offset = end, offset + len(raw)
 
 
@@ -85,7 +85,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _open(message: Message) -> Iterator[FieldTrace]:
+def _open(message: Message) -> Iterator[FieldPosition]:
     """Open Protocol: length-prefixed JSON, {"u": {column: {"t","f","v"}}, "p": …} (ticdc-wire.md §3)."""
     data, pos, row = message.value or b"", 0, 0
     while pos + 8 <= len(data):
@@ -105,5 +105,5 @@ def _open(message: Message) -> Iterator[FieldTrace]:
                     continue
                 _, end = json_exact.decode_from(shown, code or 0)
                 wire = f"{value.wire}, type code {shown[code:end]}" if code else value.wire
-                yield FieldTrace("value", value.offset, value.raw, wire, side, cell.name, row)
+                yield FieldPosition("value", value.offset, value.raw, wire, side, cell.name, row)
         pos, row = pos + size, row + 1

@@ -28,21 +28,21 @@ _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's 
 
 
 @dataclass(frozen=True, slots=True)
-class Sniffed:
+class DetectedFormat:
     """The format's name, or None and why it can't be told; with a format, `reason` says what told it."""
 
     format: str | None
     reason: str
 
 
-def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None) -> Sniffed:
+def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None) -> DetectedFormat:
     """The format of a message. schema_of: id → schema text; its errors are passed on. Nothing else is raised."""
     if len(key or b"") > MAX_MESSAGE or len(value or b"") > MAX_MESSAGE:
-        return Sniffed(None, f"more than {MAX_MESSAGE} bytes")
+        return DetectedFormat(None, f"more than {MAX_MESSAGE} bytes")
     if value is None:
         return _tombstone(key, schema_of)
     if not value:
-        return Sniffed(None, "the value is empty")
+        return DetectedFormat(None, "the value is empty")
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
         return _open(key, value)
     for first, one in _BY_FIRST_BYTE:
@@ -51,54 +51,56 @@ def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = N
     return _compressed(key, value, schema_of)
 
 
-def _compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+def _compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     """A whole message as Snappy block or LZ4 frame: TiCDC's large-message-handle-compression."""
     try:
         plain = compression.content(value, MAX_MESSAGE)
     except ValueError:
         plain = b""
     if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
-        return Sniffed(None, f"no format's messages begin with 0x{value[0]:02x}")
+        return DetectedFormat(None, f"no format's messages begin with 0x{value[0]:02x}")
     found = sniff(key, plain, schema_of)
     kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
-    return Sniffed(found.format, f"{kind}; in it {found.reason}")
+    return DetectedFormat(found.format, f"{kind}; in it {found.reason}")
 
 
-def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> Sniffed:
+def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
     if key is None:
-        return Sniffed(None, "key and value are null: nothing is there to tell")
+        return DetectedFormat(None, "key and value are null: nothing is there to tell")
     if key[:1] in (b"\x00", b"\x03"):
         return _framed(key, "key", schema_of)
     if key[:1] == b"{" and isinstance(_object(key), dict):
-        return Sniffed("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
-    return Sniffed(None, "a null value, and the key is neither framed Avro nor JSON")
+        return DetectedFormat("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
+    return DetectedFormat(None, "a null value, and the key is neither framed Avro nor JSON")
 
 
 # ---- Avro
-def _framed(data: bytes, where: str, schema_of: SchemaOf | None) -> Sniffed:
+def _framed(data: bytes, where: str, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(data) < 5 or (data[0] == 3 and (len(data) < 18 or data[1] not in (0, 5))):
-        return Sniffed(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
+        return DetectedFormat(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
     plain = data if data[0] == 0 else data[:1] + b"\x00" + data[2:]
     schema_id = unframe(plain, where)[0]
     if schema_of is None:
-        return Sniffed(None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry")
+        return DetectedFormat(
+            None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
+        )
     return _of_schema(schema_of(schema_id), schema_id)
 
 
-def _of_schema(text: str, schema_id: SchemaId) -> Sniffed:
+def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:
     try:
         schema = json.loads(text)
         fields = [f for f in schema["fields"] if isinstance(f, dict)] if schema["type"] == "record" else []
         connect, name = schema.get("connect.name"), str(schema.get("name"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return Sniffed(None, f"schema id {schema_id} is no Avro record: neither TiCDC nor Debezium registers it")
+        return DetectedFormat(None, f"schema id {schema_id} is no Avro record: neither TiCDC nor Debezium registers it")
     if any("connect.field" in f for f in fields) or (connect and not fields and name == "Key"):
-        return Sniffed("debezium-avro", f"schema id {schema_id} has connect.field, as TiCDC's Debezium Avro")
+        return DetectedFormat("debezium-avro", f"schema id {schema_id} has connect.field, as TiCDC's Debezium Avro")
     if isinstance(connect, str):
-        return Sniffed("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
+        return DetectedFormat("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
     if any(_has_tidb_type(f.get("type")) for f in fields):
-        return Sniffed("avro", f"schema id {schema_id} has tidb_type in its fields")
-    return Sniffed(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
+        return DetectedFormat("avro", f"schema id {schema_id} has tidb_type in its fields")
+    return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
 
 
 def _has_tidb_type(kind: Any) -> bool:
@@ -107,20 +109,20 @@ def _has_tidb_type(kind: Any) -> bool:
     return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
 
 
-def _zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+def _zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     return _framed(value, "value", schema_of)
 
 
-def _three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> Sniffed:
+def _three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is not None and _is_tso(value[1:]):
-        return Sniffed("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
+        return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
     return _framed(value, "value", schema_of)
 
 
-def _two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+def _two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is None and _is_tso(value[1:]):
-        return Sniffed("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
-    return Sniffed(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
+        return DetectedFormat("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
+    return DetectedFormat(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
 
 
 def _is_tso(data: bytes) -> bool:
@@ -128,16 +130,20 @@ def _is_tso(data: bytes) -> bool:
 
 
 # ---- Craft, and DDL of Avro: both begin with 0x01
-def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if key is not None:
-        return Sniffed(None, "it begins with 0x01 like Craft, whose messages have no key")
+        return DetectedFormat(None, "it begins with 0x01 like Craft, whose messages have no key")
     if value[1:2] == b"{":
         found = _object(value[1:])
         if isinstance(found, dict) and {"query", "commitTs"} <= found.keys():
-            return Sniffed("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
-        return Sniffed(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
+            return DetectedFormat("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
+        return DetectedFormat(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
     reason = _not_craft(value)
-    return Sniffed(None, reason) if reason else Sniffed("craft", "version 1, and the size tables fit the message")
+    return (
+        DetectedFormat(None, reason)
+        if reason
+        else DetectedFormat("craft", "version 1, and the size tables fit the message")
+    )
 
 
 def _not_craft(value: bytes) -> str:
@@ -164,7 +170,7 @@ def _not_craft(value: bytes) -> str:
             delta, at = binary.read_long(value, at)
             bodies += delta
             total += bodies
-    except (ValueError, binary.Cut):
+    except (ValueError, binary.TruncatedValue):
         return "it begins with 0x01 like Craft, but its size tables can't be read"
     header, terms = (first >> 1) ^ -(first & 1), (step >> 1) ^ -(step & 1)
     if count != 2 or not events or 1 + header + header + terms + total != start:
@@ -189,12 +195,12 @@ def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], i
 
 
 # ---- Open
-def _open(key: bytes, value: bytes) -> Sniffed:
+def _open(key: bytes, value: bytes) -> DetectedFormat:
     """Version 1, then length and body of each part; as many values as keys (ticdc-wire.md §3.1)."""
     keys, values = _parts(key, 8), _parts(value, 0)
     if not keys or keys != values:
-        return Sniffed(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")
-    return Sniffed("open", "version 1 and lengths of Open Protocol (open and open-tiflow are read alike)")
+        return DetectedFormat(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")
+    return DetectedFormat("open", "version 1 and lengths of Open Protocol (open and open-tiflow are read alike)")
 
 
 def _parts(data: bytes, pos: int) -> int:
@@ -207,10 +213,10 @@ def _parts(data: bytes, pos: int) -> int:
 
 
 # ---- Simple's Avro
-def _sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+def _sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
-        return Sniffed("simple", "branch 11 of Simple's Avro schema, and its type twice")
-    return Sniffed(None, "it begins with 0x16 like Simple's Avro, but is not")
+        return DetectedFormat("simple", "branch 11 of Simple's Avro schema, and its type twice")
+    return DetectedFormat(None, "it begins with 0x16 like Simple's Avro, but is not")
 
 
 # ---- JSON
@@ -221,35 +227,39 @@ def _object(data: bytes) -> Any:
         return str(error)
 
 
-def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Sniffed:
+def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     found = _object(value)
     if not isinstance(found, dict):
-        return Sniffed(None, f"it begins like JSON, but is not: {found}"[:200])
+        return DetectedFormat(None, f"it begins like JSON, but is not: {found}"[:200])
     if found.keys() >= _SIMPLE:
-        return Sniffed("simple", "a JSON object with version, type, commitTs and buildTs")
+        return DetectedFormat("simple", "a JSON object with version, type, commitTs and buildTs")
     if found.keys() >= _CANAL:
-        return Sniffed("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
+        return DetectedFormat("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
     payload = found.get("payload", found)
     return (
-        _debezium(payload) if isinstance(payload, Mapping) else Sniffed(None, "JSON with a payload that is no object")
+        _debezium(payload)
+        if isinstance(payload, Mapping)
+        else DetectedFormat(None, "JSON with a payload that is no object")
     )
 
 
-def _debezium(payload: Mapping[str, Any]) -> Sniffed:
+def _debezium(payload: Mapping[str, Any]) -> DetectedFormat:
     source = payload.get("source")
     connector = source.get("connector") if isinstance(source, Mapping) else None
     if connector == "TiCDC":
-        return Sniffed("debezium", "source.connector is TiCDC")
+        return DetectedFormat("debezium", "source.connector is TiCDC")
     if connector == "mysql":
-        return Sniffed("debezium-mysql", "source.connector is mysql")
+        return DetectedFormat("debezium-mysql", "source.connector is mysql")
     if isinstance(connector, str):
-        return Sniffed(None, f"source.connector is {connector[:40]!r}: of Debezium's connectors only mysql is read")
+        return DetectedFormat(
+            None, f"source.connector is {connector[:40]!r}: of Debezium's connectors only mysql is read"
+        )
     if _UNWRAPPED & payload.keys():
-        return Sniffed("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
-    return Sniffed(None, "a JSON object of no format that is known")
+        return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
+    return DetectedFormat(None, "a JSON object of no format that is known")
 
 
-_BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], Sniffed]], ...] = (
+_BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (
     (b"\x00", _zero),
     (b"\x01", _one),
     (b"\x02", _two),

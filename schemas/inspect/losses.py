@@ -30,7 +30,7 @@ ALL = ("avro", *BY_NUMBER, *FAMILY)
 
 
 @dataclass(frozen=True)
-class Cell:
+class WrittenValue:
     """A value about to be written: its column, the event it is of, and whether the reader has definitions."""
 
     column: Column
@@ -48,7 +48,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """A value of a column (None: of the event) and what came back of it; the events that both are of."""
 
     column: Column | None
@@ -63,8 +63,8 @@ class Pair:
         return f"{flag}:{name}" in {*self.event.flags, *self.back.flags}
 
 
-When = Callable[[Cell], bool]
-Becomes = Callable[[Pair], bool]
+When = Callable[[WrittenValue], bool]
+Becomes = Callable[[ValuePair], bool]
 
 
 @dataclass(frozen=True)
@@ -103,40 +103,40 @@ def _over_a_byte(column: Column) -> bool:
     return (column.length or 64) > 8
 
 
-def _digits(cell: Cell) -> int:
+def _digits(cell: WrittenValue) -> int:
     """Digits of a DECIMAL as its column's scale writes it."""
     return len(cell.text.replace(".", "").lstrip("-0"))
 
 
-def _rounded(cell: Cell) -> bool:
+def _rounded(cell: WrittenValue) -> bool:
     return isinstance(cell.value, str) and not values.survives_double(cell.text)
 
 
-def _long_or_unscaled(cell: Cell) -> bool:
+def _long_or_unscaled(cell: WrittenValue) -> bool:
     return not cell.defined or _digits(cell) > 15
 
 
-def _over_int64(cell: Cell) -> bool:
+def _over_int64(cell: WrittenValue) -> bool:
     return cell.column.type.bits == 64 and cell.text.isdigit() and int(cell.text) >> 63 == 1
 
 
-def _zero_date(cell: Cell) -> bool:
+def _zero_date(cell: WrittenValue) -> bool:
     return is_zero_date(cell.text)
 
 
-def _year_below_100(cell: Cell) -> bool:
+def _year_below_100(cell: WrittenValue) -> bool:
     return cell.text.startswith("00") and not is_zero_date(cell.text)
 
 
-def _raw(cell: Cell) -> bool:
+def _raw(cell: WrittenValue) -> bool:
     return isinstance(cell.value, bytes)
 
 
-def _no_element(cell: Cell) -> bool:
+def _no_element(cell: WrittenValue) -> bool:
     return not cell.column.elements
 
 
-def _absent(cell: Cell) -> bool:
+def _absent(cell: WrittenValue) -> bool:
     row = cell.event.before if cell.event.op == "d" else cell.event.after
     rows = [r for r in (row, cell.event.before) if r is not None]
     return any(cell.column.name not in r for r in rows)
@@ -147,7 +147,7 @@ def _was(flag: str) -> When:
 
 
 # ---------------------------------------------------------------------------------- what becomes of a value
-def _number(pair: Pair) -> bool:
+def _number(pair: ValuePair) -> bool:
     """The same number: a rounded one, or the same in more digits."""
     one, other = values.real(str(pair.one)), values.real(str(pair.other))
     if one == other:
@@ -162,19 +162,19 @@ def _float32(value: float) -> float:
         raise ValueError(f"{value} is no FLOAT") from error
 
 
-def _modulo(pair: Pair) -> bool:
+def _modulo(pair: ValuePair) -> bool:
     return values.integer(str(pair.one)) % (1 << 64) == values.integer(str(pair.other)) % (1 << 64)
 
 
-def _null_or_1970(pair: Pair) -> bool:
+def _null_or_1970(pair: ValuePair) -> bool:
     return pair.other is None or _clock(pair.other) == "1970-01-01 00:00:00"
 
 
-def _moved_year(pair: Pair) -> bool:
+def _moved_year(pair: ValuePair) -> bool:
     return _clock(pair.other) == _clock(adjusted_year(str(pair.one)))
 
 
-def _to_millis(pair: Pair) -> bool:
+def _to_millis(pair: ValuePair) -> bool:
     (one, micros), (other, rest) = (_fraction(pair.one), _fraction(pair.other))
     return one == other and micros[:3] == rest[:3] and not rest[3:].strip("0")
 
@@ -191,7 +191,7 @@ def _fraction(value: Value) -> tuple[str, str]:
     return whole, fraction.ljust(6, "0")
 
 
-def _same_clock(pair: Pair) -> bool:
+def _same_clock(pair: ValuePair) -> bool:
     """The same time of day in the zone that has it twice."""
     if pair.event.zone == pair.back.zone:
         return False
@@ -200,7 +200,7 @@ def _same_clock(pair: Pair) -> bool:
     return forth or _clock(values.shift_zone(str(pair.other), there, here)[0]) == _clock(pair.one)
 
 
-def _replaced(pair: Pair) -> bool:
+def _replaced(pair: ValuePair) -> bool:
     """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
     return _as_text(pair.one) == _as_text(pair.other)
 
@@ -211,7 +211,7 @@ def _as_text(value: Value) -> str:
     return re.sub("\ufffd+", "\ufffd", text)
 
 
-def _as_base64(pair: Pair) -> bool:
+def _as_base64(pair: ValuePair) -> bool:
     one, other = pair.one, pair.other
     if isinstance(one, str) and isinstance(other, bytes):
         one, other = other, one
@@ -222,7 +222,7 @@ def _as_base64(pair: Pair) -> bool:
     )
 
 
-def _by_number(pair: Pair) -> bool:
+def _by_number(pair: ValuePair) -> bool:
     """The number of an ENUM's element, the bits of a SET's."""
     if pair.column is None or not pair.column.elements:
         return True
@@ -236,32 +236,32 @@ def _by_number(pair: Pair) -> bool:
     return bool(name == ",".join(element for bit, element in enumerate(elements) if int(number) >> bit & 1))
 
 
-def _untyped(pair: Pair) -> bool:
+def _untyped(pair: ValuePair) -> bool:
     there = pair.back.table.by_name.get(pair.column.name) if pair.column else None
     return there is None or bool(there.vague)
 
 
-def _is_damaged(pair: Pair) -> bool:
+def _is_damaged(pair: ValuePair) -> bool:
     return pair.told("float_damaged")
 
 
-def _no_old_row(pair: Pair) -> bool:
+def _no_old_row(pair: ValuePair) -> bool:
     return pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")
 
 
-def _of_a_snapshot(pair: Pair) -> bool:
+def _of_a_snapshot(pair: ValuePair) -> bool:
     return (pair.event.op, pair.back.op) == ("r", "c")
 
 
-def _of_a_delete(pair: Pair) -> bool:
+def _of_a_delete(pair: ValuePair) -> bool:
     return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
 
 
-def _of_an_update(pair: Pair) -> bool:
+def _of_an_update(pair: ValuePair) -> bool:
     return pair.event.op != "d" and pair.back.before is None
 
 
-def _without_primary_key(pair: Pair) -> bool:
+def _without_primary_key(pair: ValuePair) -> bool:
     return not any(column.primary_key for column in pair.event.table.columns)
 
 
@@ -361,14 +361,14 @@ OF_SOURCE: tuple[Loss, ...] = (
 LOSSES = (*OF_TARGET, *OF_SOURCE)
 
 
-def explains(loss: Loss, cell: Cell | None) -> bool:
+def explains(loss: Loss, cell: WrittenValue | None) -> bool:
     """Whether a value, or (None) an event, is one of those that a loss is about."""
     if cell is None:
         return not loss.kinds
     return (not loss.kinds or cell.column.type.kind in loss.kinds) and loss.of(cell.column) and loss.when(cell)
 
 
-def makes(loss: Loss, pair: Pair) -> bool:
+def makes(loss: Loss, pair: ValuePair) -> bool:
     """Whether what came back is what a loss makes of the value."""
     try:
         return loss.becomes(pair)

@@ -15,7 +15,7 @@ MAX_SPARK_PRECISION = 38
 
 
 @dataclass(frozen=True, slots=True)
-class Types:
+class SparkTypes:
     """Which Spark types temporal columns have.
 
     types: "exact" is text, which holds every value; "typed" is date, timestamp_ntz (DATETIME) and timestamp, which
@@ -34,10 +34,10 @@ class Types:
 
 
 _TYPED = {Kind.DATE: "date", Kind.DATETIME: "timestamp_ntz", Kind.TIMESTAMP: "timestamp"}
-EXACT = Types()
+EXACT = SparkTypes()
 
 
-def spark_type(column: Column, types: Types = EXACT) -> str:
+def spark_type(column: Column, types: SparkTypes = EXACT) -> str:
     """Spark SQL type of the column; by default one that holds every value exactly.
 
     DECIMAL over 38 digits is text, and so are temporal values where `types` does not say otherwise.
@@ -53,7 +53,7 @@ def spark_type(column: Column, types: Types = EXACT) -> str:
     return column.type.spark
 
 
-def row_type(table: Table, types: Types = EXACT) -> str:
+def row_type(table: Table, types: SparkTypes = EXACT) -> str:
     """Spark SQL struct of a table's row; virtual generated columns are left out."""
     fields = (f"{quoted(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
     return f"struct<{','.join(fields)}>"
@@ -73,7 +73,7 @@ def ddl(table: Table) -> str:
     return ",".join(f"{quoted(c.name)} {spark_type(c).upper()}" for c in table.columns if not c.virtual)
 
 
-def struct(table: Table, types: Types = EXACT, certain: bool | None = None) -> dict[str, Any]:
+def struct(table: Table, types: SparkTypes = EXACT, certain: bool | None = None) -> dict[str, Any]:
     """The same as `StructType.fromJson` takes it. Every column may be NULL: a row before or after may lack it.
 
     certain: with each column's TiDB type as metadata (`metadata_of`); None: without.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import says_changed
 from schemas.model import values
 from schemas.model.errors import WireError
@@ -36,11 +36,11 @@ class _Checks(NamedTuple):
     key: tuple[str, ...]
 
 
-class Held:
+class ColumnCheck:
     """Checks rows; what to look for is compiled once per table."""
 
     def __init__(self) -> None:
-        self._made: Bounded[tuple[int, bool], _Checks] = Bounded()
+        self._made: BoundedCache[tuple[int, bool], _Checks] = BoundedCache()
 
     def check(
         self,

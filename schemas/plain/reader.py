@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
-from schemas.formats.avro.record import Record, compile_record
+from schemas.codec.bounded_cache import BoundedCache
+from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, Decoder, Format, read_only
 from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
@@ -16,7 +16,7 @@ from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Ro
 from schemas.model.names import avro_subject, own_names
 from schemas.model.table import Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
-from schemas.plain.column_check import Held
+from schemas.plain.column_check import ColumnCheck
 from schemas.plain.extra_fields import check_extra
 
 _OPS = ("c", "u", "d", "r")
@@ -41,7 +41,7 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
     return Message(None, line, topic or origin.topic, partition, offset, origin.timestamp)
 
 
-def told_error(line: bytes) -> tuple[WireError, Message] | None:
+def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
     """What an error line tells: why a message could not be decoded, and the message. None for any other line."""
     found = _object(line)
     if found.get("kind") != "error":
@@ -52,7 +52,7 @@ def told_error(line: bytes) -> tuple[WireError, Message] | None:
     return error, replace(at, key=key, value=value)
 
 
-def one_message(first: Message, then: Message) -> bool:
+def same_message(first: Message, then: Message) -> bool:
     """Whether two lines are rows of one message: their topic, partition and offset say so."""
     return first.offset is not None and (first.topic, first.partition, first.offset) == (
         then.topic, then.partition, then.offset,
@@ -68,11 +68,11 @@ class PlainDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._records: Bounded[Any, Record | None] = Bounded(100_000)
-        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(100_000)
-        self._chosen: Bounded[tuple[int, tuple[str, ...]], tuple[Table, Table]] = Bounded(100_000)
-        self._names: Bounded[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = Bounded(100_000)
-        self._held = Held()
+        self._records: BoundedCache[Any, RecordReader | None] = BoundedCache(100_000)
+        self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(100_000)
+        self._chosen: BoundedCache[tuple[int, tuple[str, ...]], tuple[Table, Table]] = BoundedCache(100_000)
+        self._names: BoundedCache[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = BoundedCache(100_000)
+        self._held = ColumnCheck()
 
     def decode(self, message: Message) -> list[Event]:
         """Lines → an event each. WireError BAD_LINE, TYPE_UNKNOWN, INVALID_VALUE."""
@@ -197,13 +197,13 @@ class PlainDecoder:
         made = self._tables[schema_id, keys, topic, id_] = Table(id_, columns)
         return made
 
-    def _record(self, schema_id: Any) -> Record | None:
+    def _record(self, schema_id: Any) -> RecordReader | None:
         if schema_id not in self._records:
             self._records[schema_id] = _compiled(self._context.schemas.by_id(schema_id, "schema_id"))
         return self._records[schema_id]
 
 
-def _compiled(text: str | None) -> Record | None:
+def _compiled(text: str | None) -> RecordReader | None:
     try:
         return None if text is None else compile_record(text, "schema")
     except WireError:

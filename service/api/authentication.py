@@ -13,14 +13,14 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
-from service.api.fast_path.answer_cache import Hot
+from service.api.fast_path.answer_cache import CachedAnswers
 from service.api.routing import REFUSED
-from service.api.services import SEEN, Seen
+from service.api.services import USER_ACCESS, UserAccess
 from service.auth.acl import Access
 from service.auth.authenticator import Authenticator
 from service.auth.credentials import CERTIFICATE
-from service.auth.file_watcher import Files, Rules
-from service.auth.filtered_store import Listeners, VisibleStore
+from service.auth.file_watcher import AccessRules, FileWatcher
+from service.auth.filtered_store import FilteredStore, ListenerGroup
 from service.registry.registry import Registry
 
 CERTIFICATE_STATE: Final = "client_certificate"
@@ -41,14 +41,14 @@ def from_elsewhere(scope: Scope) -> None:
                 raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
 
 
-class View:
+class UserView:
     """What one set of rights sees."""
 
-    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: Hot | None = None) -> None:
+    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: CachedAnswers | None = None) -> None:
         self.access, self.registry, self.app, self.hot = access, registry, app, hot
 
 
-class Auth:
+class Authentication:
     """ASGI middleware: finds out who asks, and passes the request to their view."""
 
     def __init__(
@@ -56,8 +56,8 @@ class Auth:
         app: ASGIApp,
         hot: ASGIApp,
         registry: Registry,
-        files: Files,
-        make_hot: Callable[[Registry], Hot],
+        files: FileWatcher,
+        make_hot: Callable[[Registry], CachedAnswers],
         *,
         passwords: bool,
     ) -> None:
@@ -67,11 +67,11 @@ class Auth:
         """
         self._app, self._hot, self._registry, self._files, self._make_hot = app, hot, registry, files, make_hot
         self._authenticator = Authenticator(lambda: files.rules.credentials) if passwords else None
-        self._listeners = Listeners()
+        self._listeners = ListenerGroup()
         registry.store.listen(self._listeners)
-        self._rules: Rules | None = None
-        self._views: dict[Access, View] = {}
-        self._seen: dict[str, tuple[Seen, ASGIApp]] = {}
+        self._rules: AccessRules | None = None
+        self._views: dict[Access, UserView] = {}
+        self._seen: dict[str, tuple[UserAccess, ASGIApp]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,7 +89,7 @@ class Auth:
         if self._rules is not self._files.rules:
             self._forget()
         seen, app = self._seen.get(name) or self._look_up(name)
-        scope[SEEN] = seen
+        scope[USER_ACCESS] = seen
         await app(scope, receive, send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,23 +120,23 @@ class Auth:
                 view.hot.answers.forget()
         self._views, self._seen, self._rules = {}, {}, self._files.rules
 
-    def _look_up(self, name: str) -> tuple[Seen, ASGIApp]:
-        access = (self._rules or Rules()).access(name)
+    def _look_up(self, name: str) -> tuple[UserAccess, ASGIApp]:
+        access = (self._rules or AccessRules()).access(name)
         view = self._views.get(access) or self._view(access)
-        found = Seen(name, access, view.registry), view.app
+        found = UserAccess(name, access, view.registry), view.app
         if len(self._seen) >= _MOST_NAMES:
             self._seen.clear()
         self._seen[name] = found
         return found
 
-    def _view(self, access: Access) -> View:
+    def _view(self, access: Access) -> UserView:
         if access.everything:
-            return View(access, self._registry, self._hot)
-        store = VisibleStore(self._registry.store, access, self._listeners)
+            return UserView(access, self._registry, self._hot)
+        store = FilteredStore(self._registry.store, access, self._listeners)
         registry = replace(self._registry, store=store)
         if len(self._views) >= _MOST_VIEWS:
-            return View(access, registry, self._app)
+            return UserView(access, registry, self._app)
         hot = self._make_hot(registry)
         hot.answers.limit = _KEPT_BYTES
-        view = self._views[access] = View(access, registry, hot, hot)
+        view = self._views[access] = UserView(access, registry, hot, hot)
         return view

@@ -10,7 +10,7 @@ from typing import Any, Final
 from schemas.model.errors import RegistryError
 from service.api.request import Called
 from service.api.services import Services
-from service.registry.deadline import CURRENT
+from service.registry.deadline import current_deadline
 from service.registry.model import NewSchema, Reference
 from service.registry.rule_sets import RuleSet, read_rule_set
 from service.schema_types.base import Tagged
@@ -62,7 +62,7 @@ async def limited(call: Called) -> bytes:
     found = getattr(call.request.state, "body", None)
     if found is None:
         found = call.request.state.body = await received(call)
-        patience = CURRENT.get()
+        patience = current_deadline.get()
         if patience is not None:
             patience.start()
     assert isinstance(found, bytes)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Response
 
 from schemas.model.errors import RegistryError
 from service.api.bodies import SCHEMA, body_of, new_schema
-from service.api.request import Call, Called
+from service.api.request import ApiCall, Called
 from service.api.routing import Held
 from service.registry import compatibility
 from service.registry.names import version_number
@@ -30,7 +30,7 @@ def against_one(call: Called, body: ForOne) -> Response:
     return verdict(call, version_number(call.segment("version")), body)
 
 
-def verdict(call: Call, version: int | None, body: dict[str, Any]) -> Response:
+def verdict(call: ApiCall, version: int | None, body: dict[str, Any]) -> Response:
     """With verbose=true an invalid schema is an answer, not an error."""
     verbose, normalize = call.flag("verbose"), call.flag("normalize")
     subject, new = call.subject, new_schema(body)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 from schemas.model.errors import RegistryError
 from service.api import responses
 from service.api.bodies import CONFIG, MODE, body_of
-from service.api.request import Call, Called
+from service.api.request import ApiCall, Called
 from service.api.routing import Held
 from service.registry import config, mode
 
@@ -38,7 +38,7 @@ def put_subject_config(call: Called, changes: SubjectChanges) -> Response:
     return put_config(call, changes)
 
 
-def put_config(call: Call, changes: dict[str, Any]) -> Response:
+def put_config(call: ApiCall, changes: dict[str, Any]) -> Response:
     return call.answer(responses.config(config.update(call.registry, call.scope, changes), as_request=True))
 
 
@@ -72,7 +72,7 @@ def put_subject_mode(call: Called, body: SubjectMode) -> Response:
     return put_mode(call, body)
 
 
-def put_mode(call: Call, body: dict[str, Any]) -> Response:
+def put_mode(call: ApiCall, body: dict[str, Any]) -> Response:
     """The answer repeats the request as it was sent; `null` removes a mode."""
     if "mode" not in body:
         raise RegistryError("INVALID_MODE")

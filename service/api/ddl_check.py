@@ -13,8 +13,8 @@ from service.api.bodies import Reader, body_of, flag, listed, mismatch, text
 from service.api.request import Called
 from service.api.routing import Held
 from service.changefeed.reader import read
-from service.changefeed.settings import Changefeed
-from service.ddl_check.request import Asked, ask
+from service.changefeed.settings import ChangefeedSettings
+from service.ddl_check.request import CheckRequest, answer_request
 from service.history.times import tso_of
 
 router = APIRouter(route_class=Held)
@@ -55,12 +55,12 @@ Body = Annotated[dict[str, Any], Depends(body_of("dryRun", "DryRunRequest", BODY
 def dry_run(call: Called, body: Body) -> Response:
     services = call.services
     try:
-        return call.answer(ask(asked_of(body), services.subjects, services.history).form())
+        return call.answer(answer_request(request_of(body), services.subjects, services.history).form())
     except SetupError as error:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
 
 
-def asked_of(body: dict[str, Any]) -> Asked:
+def request_of(body: dict[str, Any]) -> CheckRequest:
     """The question of a body. SetupError USAGE."""
     settings = body.get("changefeed") or {}
     zone = body.get("ddl_time_zone") or None
@@ -71,7 +71,7 @@ def asked_of(body: dict[str, Any]) -> Asked:
             raise SetupError("USAGE", details=f"ddl_time_zone: {error}") from None
     if not (body.get("sql") or "").strip():
         raise SetupError("USAGE", details="sql is missing: the DDL statement to be checked")
-    return Asked(
+    return CheckRequest(
         sql=body["sql"],
         db=body.get("db") or "",
         sql_mode=body.get("sql_mode") or "",
@@ -84,7 +84,7 @@ def asked_of(body: dict[str, Any]) -> Asked:
     )
 
 
-def _changefeed(settings: dict[str, Any]) -> Changefeed:
+def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
     return read(
         settings.get("sink_uri", ""),
         settings.get("config", ""),

@@ -11,14 +11,14 @@ from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import DdlError, RegistryError
 from service.api import history_json as shapes
 from service.api.bodies import limited, parse
-from service.api.request import Call, Called
+from service.api.request import ApiCall, Called
 from service.api.routing import Held
-from service.history.manual_entry import Given, ddl_given, snapshot_given
-from service.history.model import Batch, DdlRecord, VersionRow
+from service.history.manual_entry import ManualEntry, record_ddl, record_snapshot
+from service.history.model import Batch, DdlRecord, TableVersionRow
 from service.history.schema_links import links, registry_drift
-from service.history.table_schemas import Derived
+from service.history.table_schemas import TableSchemas
 from service.history.times import tso_of
-from service.registry.deadline import left, patiently
+from service.registry.deadline import left, retry_until
 from service.registry_view import RegistryHolders
 
 router = APIRouter(prefix="/history", route_class=Held)
@@ -37,17 +37,17 @@ async def _body(call: Called) -> dict[str, Any]:
 Body = Annotated[dict[str, Any], Depends(_body)]
 
 
-def changefeed_of(call: Call) -> str | None:
+def changefeed_of(call: ApiCall) -> str | None:
     """The changefeed that is asked for; None means the only one."""
     return call.text("changefeed") or None
 
 
-def _limits(call: Call) -> tuple[int, int]:
+def _limits(call: ApiCall) -> tuple[int, int]:
     limit = call.integer("limit", _PAGE)
     return max(call.integer("offset", 0), 0), limit if 0 < limit <= _LARGEST_PAGE else _LARGEST_PAGE
 
 
-def _time(call: Call, name: str) -> int | None:
+def _time(call: ApiCall, name: str) -> int | None:
     text = call.text(name)
     return tso_of(text) if text else None
 
@@ -114,13 +114,13 @@ def versions(call: Called) -> Response:
     return call.answer(shapes.listing(feed, "versions", shown, following, db=db, table=table))
 
 
-def _links(call: Call, row: VersionRow) -> dict[str, Any]:
+def _links(call: ApiCall, row: TableVersionRow) -> dict[str, Any]:
     if row.table is None:
         return {"subjects": []}
     return {"subjects": links(_derived(call, row), RegistryHolders(call.registry))}
 
 
-def _derived(call: Call, row: VersionRow) -> Derived:
+def _derived(call: ApiCall, row: TableVersionRow) -> TableSchemas:
     assert row.table is not None
     zone, table = call.text("ddl_time_zone"), row.table
     try:
@@ -148,23 +148,23 @@ def at(call: Called) -> Response:
 @router.post("/ddl")
 def post_ddl(call: Called, body: Body) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
-    return _keep(call, ddl_given(_named(call, body), call.services.history))
+    return _keep(call, record_ddl(_named(call, body), call.services.history))
 
 
 @router.post("/snapshot")
 def post_snapshot(call: Called, body: Body) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     subjects = RegistryHolders(call.registry)
-    return _keep(call, snapshot_given(_named(call, body), call.services.history, subjects))
+    return _keep(call, record_snapshot(_named(call, body), call.services.history, subjects))
 
 
-def _named(call: Call, body: dict[str, Any]) -> dict[str, Any]:
+def _named(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:
     """The body; a changefeed may be named in the query, as everywhere else."""
     name = changefeed_of(call)
     return body if name is None else {"changefeed": name, **body}
 
 
-def _keep(call: Call, given: Given) -> Response:
+def _keep(call: ApiCall, given: ManualEntry) -> Response:
     history = call.services.history
     records = [replace(record, changefeed=given.changefeed) for record in given.records]
     try:
@@ -173,12 +173,12 @@ def _keep(call: Call, given: Given) -> Response:
         raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
     wait_seconds = left(call.registry.store.wait_seconds)
-    tables = patiently(lambda: [_touched(call, record) for record in records], wait_seconds)
+    tables = retry_until(lambda: [_touched(call, record) for record in records], wait_seconds)
     said = {"changefeed": given.changefeed, "new": taken.new, "known_already": taken.copies, "late": taken.late}
     return call.answer({**said, "versions": [one for one in tables if one]})
 
 
-def _touched(call: Call, record: DdlRecord) -> dict[str, Any] | None:
+def _touched(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
     if not record.table:
         return None
     found = call.services.history.version_at(

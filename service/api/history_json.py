@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.model.errors import RegistryError
-from service.history.model import AsOf, Changefeed, DdlRecord, Drift, Place, State, VersionRow
+from service.history.model import AsOf, DdlRecord, Drift, HistoryState, Place, State, TableVersionRow
 from service.history.times import time_text
-from service.registry.model import Warned
+from service.registry.model import StoredWarning
 
 Json = dict[str, Any]
 _WHAT_TO_DO = (
@@ -15,13 +15,13 @@ _WHAT_TO_DO = (
 )
 
 
-def listing(feed: Changefeed, name: str, items: list[Json], following: int | None, **more: Any) -> Json:
+def listing(feed: HistoryState, name: str, items: list[Json], following: int | None, **more: Any) -> Json:
     """A page of a list; next_offset is null on the last one."""
     head = {"changefeed": feed.name, "sealed_ts": feed.sealed_ts, **more}
     return {**head, name: items, "next_offset": following}
 
 
-def changefeed(feed: Changefeed, numbers: dict[str, int], places: dict[Place, tuple[int | None, int | None]]) -> Json:
+def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, tuple[int | None, int | None]]) -> Json:
     return {
         "changefeed": feed.name,
         "sealed_ts": feed.sealed_ts,
@@ -36,7 +36,7 @@ def changefeed(feed: Changefeed, numbers: dict[str, int], places: dict[Place, tu
     }
 
 
-def name(row: VersionRow) -> Json:
+def name(row: TableVersionRow) -> Json:
     """A name with its newest version."""
     return {
         "db": row.id.db,
@@ -50,7 +50,7 @@ def name(row: VersionRow) -> Json:
     }
 
 
-def version(row: VersionRow, ddl: DdlRecord | None) -> Json:
+def version(row: TableVersionRow, ddl: DdlRecord | None) -> Json:
     return {
         "commit_ts": row.from_ts,
         "time": time_text(row.from_ts),
@@ -115,12 +115,12 @@ def drift(one: Drift) -> Json:
     }
 
 
-def warning(one: Warned) -> Json:
+def warning(one: StoredWarning) -> Json:
     of = {"subject": one.subject, "version": one.version, "kind": one.kind}
     return {**of, "message": one.message, "ts": one.ts}
 
 
-def never_seen(feed: Changefeed, db: str, table: str) -> RegistryError:
+def never_seen(feed: HistoryState, db: str, table: str) -> RegistryError:
     details = f": none of its DDL was seen; {_WHAT_TO_DO}"
     return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
 
@@ -133,7 +133,7 @@ def not_known(found: AsOf, db: str, table: str) -> RegistryError:
     return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=found.next_ts, details=details)
 
 
-def no_table(row: VersionRow, ddl: DdlRecord | None) -> RegistryError:
+def no_table(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError:
     """Why a version has no table."""
     by = f": {ddl.query[:200]}" if ddl is not None and ddl.query else ""
     if row.state is State.GONE:

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service import logs
 from service.registry.deadline import Outage
 from service.registry.model import Counts
-from service.registry.read_set import CURRENT
+from service.registry.read_set import current_reads
 from service.registry.registry import Registry
 
 router = APIRouter()
@@ -61,7 +61,7 @@ class Tally:
         return sum(self.buckets)
 
 
-class Metrics(Collector):
+class ServiceMetrics(Collector):
     """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed."""
 
     def __init__(self, registry: Registry) -> None:
@@ -70,7 +70,7 @@ class Metrics(Collector):
         self.in_flight = 0
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self.collectors.register(self)
-        self.collectors.register(Holdings(registry))
+        self.collectors.register(StoreCounts(registry))
         ProcessCollector(registry=self.collectors)
 
     def tally(self, method: str, route: str, status: int) -> Tally:
@@ -127,7 +127,7 @@ def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMet
     return family
 
 
-class Holdings(Collector):
+class StoreCounts(Collector):
     """What the store holds, counted when Prometheus asks; while the store is away, only that it is."""
 
     def __init__(self, registry: Registry) -> None:
@@ -180,17 +180,17 @@ def gauges(counts: Counts) -> list[tuple[str, str, int]]:
     ]
 
 
-class Measured:
+class RequestMetrics:
     """ASGI middleware: counts and times every request, and logs it if asked to."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: bool) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, log: bool) -> None:
         self._app, self._metrics, self._log = app, metrics, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, start, footprint = _ERROR, time.perf_counter(), CURRENT.get()
+        status, start, footprint = _ERROR, time.perf_counter(), current_reads.get()
 
         async def counted(message: Message) -> None:
             nonlocal status
@@ -221,11 +221,11 @@ def route_of(scope: Scope) -> str:
 def metrics(request: Request) -> Response:
     """Everything in Prometheus' text format."""
     found = request.app.state.metrics
-    assert isinstance(found, Metrics)
+    assert isinstance(found, ServiceMetrics)
     return Response(generate_latest(found.collectors), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 def install(app: FastAPI, registry: Registry, *, access_log: bool) -> None:
     """Measure every request of the app."""
-    app.state.metrics = Metrics(registry)
-    app.add_middleware(Measured, metrics=app.state.metrics, log=access_log)
+    app.state.metrics = ServiceMetrics(registry)
+    app.add_middleware(RequestMetrics, metrics=app.state.metrics, log=access_log)

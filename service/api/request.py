@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     request: Request
     services: Services
     media_type: str
@@ -133,17 +133,17 @@ class Call:
         return Response(text.encode("utf-8", "replace"), media_type=self.media_type)
 
 
-async def call(request: Request) -> Call:
+async def call(request: Request) -> ApiCall:
     """The dependency of every route. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE."""
     request.state.media_type = V1
     if request.method in _WITH_BODY:
         check_content_type(request.headers.get("content-type"))
     request.state.media_type = None
     request.state.media_type = negotiate(request.headers.get("accept"))
-    return Call(request, services(request), request.state.media_type)
+    return ApiCall(request, services(request), request.state.media_type)
 
 
-Called = Annotated[Call, Depends(call)]
+Called = Annotated[ApiCall, Depends(call)]
 
 
 def compact(value: Any) -> bytes:

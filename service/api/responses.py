@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from service.registry.config import FIELDS, LEVEL
 from service.registry.identity import guid
-from service.registry.model import Content, Found, Stored, context_of, qualified
+from service.registry.model import Content, LookupResult, Stored, context_of, qualified
 from service.registry.schemas import Aliased
 from service.schema_types.base import Tagged
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SchemaView:
     """How a schema is shown: its text in the format asked for, tags found in it, subjects of references qualified."""
 
     profile: int
@@ -29,7 +29,7 @@ class View:
     qualified: bool = False
 
 
-def schema(stored: Stored, view: View, *, times: bool = True) -> Json:
+def schema(stored: Stored, view: SchemaView, *, times: bool = True) -> Json:
     """A version with its schema. `times` False: found by its hash, where 8.x leaves out `ts` and `deleted`."""
     content = stored.content
     shape = {"subject": stored.subject, "version": stored.version, "id": stored.id}
@@ -40,12 +40,12 @@ def schema(stored: Stored, view: View, *, times: bool = True) -> Json:
     return _filled(shape | kind_of_7(content) | details(stored, view) | text)
 
 
-def aliased(found: Aliased, view: View) -> Json:
+def aliased(found: Aliased, view: SchemaView) -> Json:
     """A version with the aliases of its subject."""
     return schema(found.stored, view) | ({"aliases": found.aliases} if found.aliases else {})
 
 
-def by_id(stored: Stored, view: View, *, max_id: int | None = None) -> Json:
+def by_id(stored: Stored, view: SchemaView, *, max_id: int | None = None) -> Json:
     """A schema found by id. Here references come after the schema."""
     tail = {"schema": view.text, **details(stored, view), "schemaTags": tags(view), "maxId": max_id}
     if view.profile == EIGHT:
@@ -54,7 +54,7 @@ def by_id(stored: Stored, view: View, *, max_id: int | None = None) -> Json:
     return _filled(kind_of_7(stored.content) | tail)
 
 
-def by_guid(stored: Stored, view: View) -> Json:
+def by_guid(stored: Stored, view: SchemaView) -> Json:
     """A schema found by guid: no subject and no version."""
     head = by_guid_head(stored.content)
     return _filled(head | {"schema": view.text, **details(stored, view), "schemaTags": tags(view)} | _times(stored))
@@ -69,7 +69,7 @@ def kind_of_7(content: Content) -> Json:
     return {} if content.kind == "AVRO" else {"schemaType": content.kind}
 
 
-def registered(found: Found, view: View) -> Json:
+def registered(found: LookupResult, view: SchemaView) -> Json:
     """The answer to a registration. 7.x says no more than the id, unless the registry completed the schema."""
     stored, content = found.stored, found.stored.content
     text = {**details(stored, view), "schema": view.text}
@@ -80,7 +80,7 @@ def registered(found: Found, view: View) -> Json:
     return _filled({"id": stored.id} | more)
 
 
-def details(stored: Stored, view: View) -> Json:
+def details(stored: Stored, view: SchemaView) -> Json:
     """References, metadata and rule set."""
     context = context_of(stored.subject)
     references = [
@@ -94,7 +94,7 @@ def details(stored: Stored, view: View) -> Json:
     return {"references": references, "metadata": stored.content.metadata, "ruleSet": stored.content.rule_set}
 
 
-def tags(view: View) -> list[Json]:
+def tags(view: SchemaView) -> list[Json]:
     return [
         {"schemaEntity": {"entityPath": one.path, "entityType": one.kind}, "tags": list(one.tags)} for one in view.tags
     ]

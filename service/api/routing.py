@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import V1, compact
-from service.api.services import SEEN, Seen, services
+from service.api.services import USER_ACCESS, UserAccess, services
 from service.auth.acl import ADMIN, CONFIG, DELETE, HISTORY, METRICS, OF_SERVER, WRITE, denied
-from service.registry.deadline import CURRENT, Outage, Patience, pauses
+from service.registry.deadline import Deadline, Outage, current_deadline, pauses
 from service.registry.model import prefix_of
 from service.registry.names import BELOW_ALL, SERVER, normalized
 
@@ -47,19 +47,19 @@ class Held(APIRoute):
         handler = super().get_route_handler()
 
         async def held(request: Request) -> Response:
-            patience = CURRENT.get() or Patience(services(request).registry.store.wait_seconds)
+            patience = current_deadline.get() or Deadline(services(request).registry.store.wait_seconds)
             if request.method not in _WITH_BODY:
                 patience.start()
-            token = CURRENT.set(patience)
+            token = current_deadline.set(patience)
             try:
                 return await tried(lambda: handler(request), patience)
             finally:
-                CURRENT.reset(token)
+                current_deadline.reset(token)
 
         return held
 
 
-async def tried(work: Callable[[], Coroutine[Any, Any, Response]], patience: Patience) -> Response:
+async def tried(work: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
     for pause in pauses():
         try:
             return await in_time(work(), patience)
@@ -70,7 +70,7 @@ async def tried(work: Callable[[], Coroutine[Any, Any, Response]], patience: Pat
     raise AssertionError("unreachable")
 
 
-async def in_time(work: Coroutine[Any, Any, T], patience: Patience) -> T:
+async def in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
     """What `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on alone.
 
     A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
@@ -253,7 +253,7 @@ class Permissions:
         needed = need(scope["method"], scope["path"])
         if needed is not None and (needed.operation == OPEN or (needed.operation == METRICS and self._open_metrics)):
             return None
-        seen: Seen | None = scope.get(SEEN)
+        seen: UserAccess | None = scope.get(USER_ACCESS)
         if seen is None:
             refused: BridgeError | None = scope.get(REFUSED)
             return refused or RegistryError("UNAUTHORIZED")

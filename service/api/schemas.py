@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api import responses
-from service.api.request import Call, Called, java_int
+from service.api.request import ApiCall, Called, java_int
 from service.api.routing import Held
 from service.registry import schemas
 from service.registry.model import Stored
@@ -67,23 +67,23 @@ def ids_of_guid(call: Called) -> Response:
     return call.answer([{"context": context, "id": number} for context, number in found])
 
 
-def by_id(call: Call, *, max_id: bool = False) -> schemas.ById:
+def by_id(call: ApiCall, *, max_id: bool = False) -> schemas.ById:
     schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
     return schemas.get(call.registry, schema_id, subject=subject, max_id=max_id)
 
 
-def holders(call: Call) -> list[tuple[str, int]]:
+def holders(call: ApiCall) -> list[tuple[str, int]]:
     schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
     return schemas.versions(call.registry, schema_id, subject=subject, deleted=call.flag("deleted"))
 
 
-def shown(call: Call, stored: Stored) -> responses.View:
+def shown(call: ApiCall, stored: Stored) -> responses.SchemaView:
     """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
     wanted = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, wanted) if wanted else []
     text = schemas.formatted(call.registry, stored, call.text("format"))
-    return responses.View(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
+    return responses.SchemaView(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
 
 
-def plain(call: Call, stored: Stored) -> responses.View:
-    return responses.View(call.services.profile, stored.content.text)
+def plain(call: ApiCall, stored: Stored) -> responses.SchemaView:
+    return responses.SchemaView(call.services.profile, stored.content.text)

@@ -16,7 +16,7 @@ from service.api.request import Called, compact
 from service.api.routing import Held, in_time
 from service.api.services import services
 from service.registry import subjects
-from service.registry.deadline import Patience
+from service.registry.deadline import Deadline
 
 contexts_router = APIRouter(prefix="/contexts", route_class=Held)
 
@@ -56,7 +56,7 @@ async def ready(request: Request) -> Response:
 
     A file for access that got broken is no outage, but said.
     """
-    patience = Patience(_SECONDS)
+    patience = Deadline(_SECONDS)
     patience.start()
     await in_time(asyncio.to_thread(services(request).registry.store.check), patience)
     stale = {"access": "a changed file can't be used, see the log"} if request.app.state.files.problem else {}

@@ -10,18 +10,18 @@ from fastapi import Request
 
 from schemas.model.event import Message
 from service.auth.acl import Access
-from service.ddl_check.ports import Subjects
+from service.ddl_check.ports import SubjectLookup
 from service.history.ports import History
-from service.history.table_schemas import Derivations
+from service.history.table_schemas import TableSchemaCache
 from service.registry.registry import Registry
 from service.registry_view import RegistrySubjects
 
-SEEN: Final = "bridge.seen"
-"""The key of the ASGI scope where a `Seen` is, when access is controlled."""
+USER_ACCESS: Final = "bridge.seen"
+"""The key of the ASGI scope where a `UserAccess` is, when access is controlled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UserAccess:
     """Who asks, what they may do, and the registry as they see it."""
 
     name: str
@@ -37,14 +37,14 @@ class Services:
     profile: int
     max_body_bytes: int
     history: History
-    derivations: Derivations = field(default_factory=Derivations)
+    derivations: TableSchemaCache = field(default_factory=TableSchemaCache)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
     fetch: Callable[[str], Message] | None = None
     """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
 
     @property
-    def subjects(self) -> Subjects:
+    def subjects(self) -> SubjectLookup:
         """What a dry run asks: made of `registry`, so that it shows nobody more than that does."""
         return RegistrySubjects(self.registry)
 
@@ -53,5 +53,5 @@ def services(request: Request) -> Services:
     """The services of the app that serves this request, over the registry that the user may see."""
     found = request.app.state.services
     assert isinstance(found, Services)
-    seen = request.scope.get(SEEN)
+    seen = request.scope.get(USER_ACCESS)
     return found if seen is None else replace(found, registry=seen.registry)

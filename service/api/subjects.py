@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Response
 
 from service.api import responses
 from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tagging
-from service.api.request import Call, Called
+from service.api.request import ApiCall, Called
 from service.api.routing import Held
 from service.api.schemas import shown
 from service.registry import lookup, subjects
@@ -107,6 +107,6 @@ def delete_version(call: Called) -> Response:
     return call.answer(subjects.delete_version(call.registry, subject, version, permanent=call.flag("permanent")))
 
 
-def version_of(call: Call) -> Stored:
+def version_of(call: ApiCall) -> Stored:
     subject, version = call.subject, version_number(call.segment("version"))
     return subjects.get_version(call.registry, subject, version, deleted=call.flag("deleted"))

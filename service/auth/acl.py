@@ -67,7 +67,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     who: frozenset[str]
     may: frozenset[str]
     subjects: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class Rule:
 class Access:
     """What some names may do. `everything`: no rule has to be asked."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AccessRule, ...] = ()
     server: frozenset[str] = frozenset()
     everything: bool = False
     _known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, hash=False, repr=False)
@@ -123,7 +123,7 @@ NOTHING: Final = Access()
 class Acl:
     """The rules of a file, in their order."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AccessRule, ...] = ()
     roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def access(self, name: str) -> Access:
@@ -163,7 +163,7 @@ def read(text: str, source: str) -> Acl:
     return Acl(rules, named)
 
 
-def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> Rule:
+def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> AccessRule:
     _only(table, ("who", "may", *_KINDS), where)
     who, may = (
         frozenset(_texts(table.get("who"), f"{where}: who")),
@@ -186,7 +186,7 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
     exact = frozenset(map(_canonical, subjects))
     globs = tuple(Pattern(_canonical(pattern)) for pattern in patterns)
-    return Rule(who, may, exact, tuple(map(_canonical, prefixes)), globs)
+    return AccessRule(who, may, exact, tuple(map(_canonical, prefixes)), globs)
 
 
 def _canonical(name: str) -> str:

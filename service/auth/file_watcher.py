@@ -29,7 +29,7 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """What is in force. `acl` None: whoever is known may do everything."""
 
     credentials: Credentials = field(default_factory=Credentials)
@@ -40,7 +40,7 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedFile:
     """A file, and what it looked like when it was read last."""
 
     path: str
@@ -58,13 +58,13 @@ class Watched:
         return True
 
 
-class Files:
+class FileWatcher:
     """Keeps `rules` up to date; `problem` says what is wrong with the files as they are now, or is None."""
 
     def __init__(self, auth_file: str = "", acl_file: str = "") -> None:
         """Raises SetupError for a file that can't be used."""
-        self.rules = Rules()
-        self._watched: list[Watched] = []
+        self.rules = AccessRules()
+        self._watched: list[WatchedFile] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if auth_file:
@@ -79,7 +79,7 @@ class Files:
         """Call `use` with the text of a file now, and whenever it changes. Raises what `use` raises, now."""
         stamp, text = stamp_of(path), read_text(path)
         use(text)
-        self._watched.append(Watched(path, use, stamp, digest_of(text)))
+        self._watched.append(WatchedFile(path, use, stamp, digest_of(text)))
 
     @property
     def problem(self) -> str | None:
@@ -91,7 +91,7 @@ class Files:
             if watched.changed() or watched.problem is not None:
                 self._read(watched)
 
-    def _read(self, watched: Watched) -> None:
+    def _read(self, watched: WatchedFile) -> None:
         try:
             text = read_text(watched.path)
             digest = digest_of(text)

@@ -18,14 +18,14 @@ from service.registry.model import (
     Counts,
     Lineage,
     Stored,
+    StoredWarning,
     VersionRow,
-    Warned,
     context_of,
     prefix_of,
     qualified,
 )
 from service.registry.names import BELOW_ALL, SERVER, normalized
-from service.registry.ports import Reader, Store, Writer
+from service.registry.ports import Store, StoreReader, StoreWriter
 from service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -36,10 +36,10 @@ _NAMING: Final = (_ALIAS, "aliasForDeks")
 """The settings of a config that name a subject."""
 
 
-class VisibleReader:
+class FilteredReader:
     """Keeps the promises of `registry.ports.Reader` for the subjects that may be read."""
 
-    def __init__(self, tx: Reader, access: Access) -> None:
+    def __init__(self, tx: StoreReader, access: Access) -> None:
         self._tx, self._access = tx, access
 
     def _sees(self, subject: str) -> bool:
@@ -161,11 +161,11 @@ class VisibleReader:
         schemas = {(context_of(stored.subject), stored.id) for stored in found}
         return Counts(len(schemas), len({one.subject for one in found if not one.deleted}), live, deleted)
 
-    def warnings(self, subject: str | None = None) -> list[Warned]:
+    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
         return [warned for warned in self._tx.warnings(subject) if self._sees(warned.subject)]
 
 
-class VisibleWriter(VisibleReader):
+class FilteredWriter(FilteredReader):
     """Keeps the promises of `registry.ports.Writer`; raises FORBIDDEN for a change that is not allowed.
 
     Who may write a subject may also replace versions of it in the same transaction, and who may delete it may remove
@@ -173,7 +173,7 @@ class VisibleWriter(VisibleReader):
     sees the alias would find it.
     """
 
-    def __init__(self, tx: Writer, access: Access) -> None:
+    def __init__(self, tx: StoreWriter, access: Access) -> None:
         super().__init__(tx, access)
         self._writer = tx
         self._changed: set[str] = set()
@@ -257,11 +257,11 @@ class VisibleWriter(VisibleReader):
     def put_lineage(self, one: Lineage) -> None:
         self._writer.put_lineage(one)
 
-    def put_warning(self, warned: Warned) -> None:
+    def put_warning(self, warned: StoredWarning) -> None:
         self._writer.put_warning(warned)
 
 
-class Listeners:
+class ListenerGroup:
     """One listener of the store for many that come and go; each is told what the store tells.
 
     One that comes while a change is under way has not heard of its beginning, so it forgets everything at its end.
@@ -308,26 +308,26 @@ class Listeners:
             listener.forget()
 
 
-class VisibleStore:
+class FilteredStore:
     """Keeps the promises of `registry.ports.Store` for somebody's access."""
 
-    def __init__(self, store: Store, access: Access, listeners: Listeners) -> None:
+    def __init__(self, store: Store, access: Access, listeners: ListenerGroup) -> None:
         """`listeners` listens to the store already."""
         self._store, self._access, self._listeners = store, access, listeners
 
     @contextmanager
-    def read(self) -> Iterator[VisibleReader]:
+    def read(self) -> Iterator[FilteredReader]:
         with self._store.read() as tx:
-            yield VisibleReader(tx, self._access)
+            yield FilteredReader(tx, self._access)
 
     @contextmanager
-    def write(self) -> Iterator[VisibleWriter]:
+    def write(self) -> Iterator[FilteredWriter]:
         with self._store.write() as tx:
-            yield VisibleWriter(tx, self._access)
+            yield FilteredWriter(tx, self._access)
 
-    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
-        def seen(work: Callable[[Writer], T]) -> Callable[[Writer], T]:
-            return lambda tx: work(VisibleWriter(tx, self._access))
+    def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
+        def seen(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
+            return lambda tx: work(FilteredWriter(tx, self._access))
 
         return self._store.write_each([seen(work) for work in works], wait_seconds)
 

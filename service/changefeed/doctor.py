@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.changefeed.doctor_input import Patient
+from service.changefeed.doctor_input import DoctorInput
 from service.changefeed.doctor_rules import RULES
 from service.changefeed.settings import Severity
 
@@ -29,7 +29,7 @@ class Finding:
         }  # fmt: skip
 
 
-def examine(patient: Patient) -> list[Finding]:
+def examine(patient: DoctorInput) -> list[Finding]:
     """All findings, the gravest first."""
     found = list(_of_settings(patient))
     for rule in RULES:
@@ -49,7 +49,7 @@ def examine(patient: Patient) -> list[Finding]:
     return sorted(found, key=lambda f: ORDER.index(f.severity))
 
 
-def _of_settings(patient: Patient) -> Iterator[Finding]:
+def _of_settings(patient: DoctorInput) -> Iterator[Finding]:
     for problem in patient.feed.problems:
         kind = "settings-refused" if problem.severity == "error" else "settings-odd"
         fix = "Correct it; `cdc cli changefeed create` refuses it" if problem.severity == "error" else "Correct it"

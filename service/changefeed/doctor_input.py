@@ -9,7 +9,7 @@ from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.model.table import TableId
-from service.changefeed.settings import Changefeed
+from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import Dispatcher, subject_names, topic_name
 
 _WILD = re.compile(r"[*?\[/]")
@@ -25,13 +25,13 @@ class SubjectFacts:
 
 
 @dataclass(frozen=True)
-class Patient:
+class DoctorInput:
     """feed: the settings. subjects: those that the changefeed's rows may be under; None: no registry was asked.
 
     tables: names of known tables, for what several of them do to one another.
     """
 
-    feed: Changefeed
+    feed: ChangefeedSettings
     subjects: tuple[SubjectFacts, ...] | None = None
     tables: tuple[TableId, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -104,7 +104,7 @@ def many(patterns: Iterable[str]) -> bool:
     return len(positive) > 1 or any(_WILD.search(p) for p in positive)
 
 
-def topic_patterns(feed: Changefeed) -> re.Pattern[str]:
+def topic_patterns(feed: ChangefeedSettings) -> re.Pattern[str]:
     """What subjects of the changefeed's topics look like."""
     rules = [feed.topic, *(d.topic for d in feed.dispatchers)]
     parts = [

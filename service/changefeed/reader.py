@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from schemas.model.errors import SetupError
 from service.changefeed import topics
 from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, PROTOCOLS, Key
-from service.changefeed.settings import Changefeed, ColumnSelector, Problem, Severity, texts
+from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import PARTITION_RULES, Dispatcher
 from service.logs import masked_url
@@ -28,7 +28,7 @@ _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false"
 _OTHER_URI = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
 
 
-def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "") -> Changefeed:
+def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "") -> ChangefeedSettings:
     """The settings, with everything odd about them in `problems`.
 
     config: the text of the file. SetupError USAGE where one of the two can't be read at all.
@@ -36,13 +36,13 @@ def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone:
     reader = _Reader(_document(config))
     sink_uri = sink_uri or reader.uri_of_document()
     if not sink_uri and not reader.document:
-        return Changefeed(keyspace=keyspace or "default", time_zone=time_zone)
+        return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone)
     reader.take_file()
     uri = reader.take_uri(sink_uri) if sink_uri else None
     return reader.finished(uri, keyspace, time_zone)
 
 
-def read_files(sink_uri: str | None, config: str | None, **more: str) -> Changefeed:
+def read_files(sink_uri: str | None, config: str | None, **more: str) -> ChangefeedSettings:
     """As `read`, with the name of the file. SetupError USAGE when it can't be read."""
     text = ""
     if config:
@@ -209,7 +209,7 @@ class _Reader:
         return self._checked(key, text, "the sink URI")
 
     # ---- all together
-    def finished(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> Changefeed:
+    def finished(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
         named = self.values.get("sink.protocol", "")
         protocol = PROTOCOLS.get(named.lower(), "")
         if named and not protocol:
@@ -219,7 +219,7 @@ class _Reader:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
             self._check_address(scheme, topic, named)
         sensitive = bool(self.values.get("case-sensitive", False))
-        return Changefeed(
+        return ChangefeedSettings(
             scheme=scheme,
             hosts=tuple(h for h in (uri.netloc.rpartition("@")[2].split(",") if uri else ()) if h),
             topic=topic,

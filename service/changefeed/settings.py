@@ -46,7 +46,7 @@ def _as_table(pattern: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Changefeed:
+class ChangefeedSettings:
     """A changefeed's settings.
 
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
@@ -137,7 +137,7 @@ class Changefeed:
     def errors(self) -> list[str]:
         return [p.text for p in self.problems if p.severity == "error"]
 
-    def checked(self) -> Changefeed:
+    def checked(self) -> ChangefeedSettings:
         """Itself, if TiCDC would take it. SetupError USAGE with everything that it would refuse."""
         errors = self.errors()
         if errors:

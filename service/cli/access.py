@@ -11,7 +11,7 @@ from schemas.model.errors import SetupError
 from service.auth import acl, credentials
 from service.auth.acl import OF_SERVER, OF_SUBJECTS
 from service.auth.file_watcher import read_text
-from service.cli.output import give_up
+from service.cli.output import exit_with
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
@@ -34,7 +34,7 @@ def hash_password(name: Name) -> None:
         line = f"{name}:{credentials.hash_of(password)}"
         credentials.read(line, "NAME")
     except (ValueError, SetupError) as error:
-        give_up(str(error))
+        exit_with(str(error))
     print(line)
 
 
@@ -50,7 +50,7 @@ def new_token(name: Name) -> None:
     try:
         credentials.read(line, "NAME")
     except SetupError as error:
-        give_up(str(error))
+        exit_with(str(error))
     print(f"token of {name}: {token}", file=sys.stderr)
     print(line)
 
@@ -66,7 +66,7 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
         rules = acl.read(read_text(file), file)
         known = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
     except SetupError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     print(f"{file}: {len(rules.rules)} rules, {len(rules.roles)} roles", file=sys.stderr)
     without = sorted(one for one in known if rules.access(one) == acl.NOTHING)
     if without:

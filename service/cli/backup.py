@@ -9,8 +9,8 @@ import typer
 
 from schemas.model.errors import BridgeError
 from service import logs
-from service.cli.output import give_up, say
-from service.registry.deadline import patiently
+from service.cli.output import exit_with, print_line
+from service.registry.deadline import retry_until
 from service.settings import Settings
 from service.store import SqlStore, dialect_of, shown_url
 from service.store.backup import backup as write_backup
@@ -35,11 +35,11 @@ def backup(
     settings = prepared()
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
-        contents = patiently(lambda: write_backup(dialect, out), settings.store_wait_seconds)
+        contents = retry_until(lambda: write_backup(dialect, out), settings.store_wait_seconds)
         dialect.engine.dispose()
     except BridgeError as error:
-        give_up(error.detail)
-    say(f"backup: {contents.shown()} from {shown_url(store)} in {out} (sha256 of the rows {contents.sha256})")
+        exit_with(error.detail)
+    print_line(f"backup: {contents.shown()} from {shown_url(store)} in {out} (sha256 of the rows {contents.sha256})")
 
 
 def restore(
@@ -57,12 +57,12 @@ def restore(
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
         target = SqlStore(dialect, settings.store_wait_seconds)
-        contents, same = patiently(lambda: read_backup(target, dialect, source), settings.store_wait_seconds)
+        contents, same = retry_until(lambda: read_backup(target, dialect, source), settings.store_wait_seconds)
         target.close()
     except BridgeError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     what = f"{contents.shown()} from {source}"
-    say(f"restore: {shown_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
+    print_line(f"restore: {shown_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
 
 
 def prepared() -> Settings:

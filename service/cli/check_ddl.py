@@ -16,12 +16,12 @@ from schemas.inputs import definition_files
 from schemas.model import values
 from schemas.model.errors import BridgeError, SetupError
 from service.changefeed.reader import MAX_CONFIG, read_files
-from service.cli.output import give_up
+from service.cli.output import exit_with
 from service.ddl_check import render
 from service.ddl_check.report import EXIT
-from service.ddl_check.request import Asked, answered, ask, catalog_of
+from service.ddl_check.request import CheckRequest, answer_request, answered, catalog_of
 from service.history.times import tso_of
-from service.migration.http_client import Remote
+from service.migration.http_client import RemoteService
 from service.registry.registry import Registry
 from service.registry_view import RegistrySubjects, file_subjects
 from service.schema_types.base import LEVELS
@@ -90,9 +90,9 @@ def check_ddl(
         else:
             settings = read_files(sink_uri, config, keyspace=keyspace)
             with _local(store, ddl, schemas, compatibility) as answer:
-                form = answer(Asked(**asked, changefeed=settings))
+                form = answer(CheckRequest(**asked, changefeed=settings))
     except BridgeError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     _show(form, format_, name)
     raise typer.Exit(EXIT[form["verdict"]])
 
@@ -146,7 +146,7 @@ def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) ->
     if asked["history"]:
         settings["name"] = asked["history"]
     body = {**asked, "ddl_time_zone": asked["zone"], "changefeed": settings}
-    remote = Remote(url)
+    remote = RemoteService(url)
     found = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
     if not isinstance(found, dict) or found.get("verdict") not in EXIT:
         raise SetupError(
@@ -167,7 +167,7 @@ def _local(store: str | None, ddl: str | None, schemas: str | None, level: str) 
         try:
             subjects = RegistrySubjects(Registry(opened))
             history = HistoryStore(opened)
-            yield lambda asked: ask(asked, subjects, history).form()
+            yield lambda asked: answer_request(asked, subjects, history).form()
         finally:
             opened.close()
         return

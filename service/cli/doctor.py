@@ -12,12 +12,12 @@ import typer
 from schemas.model.errors import SetupError
 from schemas.model.table import TableId
 from service.changefeed.doctor import Finding, examine, exit_code
-from service.changefeed.doctor_input import Patient, SubjectFacts, topic_patterns
+from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
 from service.changefeed.reader import read_files
-from service.changefeed.settings import Changefeed
-from service.cli.output import give_up
+from service.changefeed.settings import ChangefeedSettings
+from service.cli.output import exit_with
 from service.ddl_check.render import annotation
-from service.migration.http_client import Remote
+from service.migration.http_client import RemoteService
 
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
@@ -53,16 +53,16 @@ def doctor(
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
         feed = read_files(sink_uri, config, time_zone=time_zone)
-        patient = _asked(Remote(service), feed) if service else Patient(feed)
+        patient = _asked(RemoteService(service), feed) if service else DoctorInput(feed)
     except SetupError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     found = examine(patient)
     for line in _SHOW[format_](found, patient, config or ""):
         print(line)
     raise typer.Exit(exit_code(found, fail_on))
 
 
-def _asked(remote: Remote, feed: Changefeed) -> Patient:
+def _asked(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
     wanted = topic_patterns(feed)
     names = [s for s in remote.get("/subjects") if isinstance(s, str) and wanted.fullmatch(s)]
@@ -80,10 +80,10 @@ def _asked(remote: Remote, feed: Changefeed) -> Patient:
         level = str(remote.get("/config").get("compatibilityLevel", ""))
         facts = [SubjectFacts("the server's default", level)]
         notes = ("none of the registry's subjects is of this changefeed; its default level is taken",)
-    return Patient(feed, tuple(facts), tuple(_tables(remote)), notes)
+    return DoctorInput(feed, tuple(facts), tuple(_tables(remote)), notes)
 
 
-def _tables(remote: Remote) -> Iterator[TableId]:
+def _tables(remote: RemoteService) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
     offset: int | None = 0
     while offset is not None:
@@ -100,7 +100,7 @@ def _tables(remote: Remote) -> Iterator[TableId]:
 
 
 # ---- how it is shown
-def _text(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
+def _text(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
     for one in found:
         yield f"{one.severity.upper()} {one.id}: {one.text}"
         yield f"  fix: {one.fix}"
@@ -109,7 +109,7 @@ def _text(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
     yield f"doctor: {_counted(found)}"
 
 
-def _json(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
+def _json(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
     form: dict[str, Any] = {
         "protocol": patient.protocol or None,
         "healthy": not exit_code(found),
@@ -119,7 +119,7 @@ def _json(found: list[Finding], patient: Patient, _: str) -> Iterator[str]:
     yield json.dumps(form, ensure_ascii=False)
 
 
-def _github(found: list[Finding], patient: Patient, file: str) -> Iterator[str]:
+def _github(found: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
     for one in found:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
     yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)

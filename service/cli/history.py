@@ -13,8 +13,8 @@ import typer
 
 from schemas.model.errors import BridgeError, SetupError
 from service import logs
-from service.cli.output import give_up, say
-from service.history.manual_entry import snapshot_given
+from service.cli.output import exit_with, print_line
+from service.history.manual_entry import record_snapshot
 from service.history.model import Batch
 from service.history.table_json import HistoryMode, replay
 from service.registry_view import SubjectTexts
@@ -49,10 +49,10 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
                 print(json.dumps(result, ensure_ascii=False))
                 done, failed = done + 1, failed + (not result["ok"])
     except SetupError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     except (OSError, UnicodeDecodeError) as error:
-        give_up(f"{file}: {error}")
-    say(f"history replay: {done} statements, {failed} that could not be read or applied")
+        exit_with(f"{file}: {error}")
+    print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
 
 
 StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
@@ -83,9 +83,9 @@ def _opened(url: str | None) -> Iterator[tuple[HistoryStore, SubjectTexts]]:
         finally:
             store.close()
     except BridgeError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     except (OSError, ValueError) as error:
-        give_up(str(error))
+        exit_with(str(error))
 
 
 @history.command("snapshot")
@@ -116,11 +116,11 @@ def history_snapshot(
             given["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
         if at is not None:
             given["time"] = at
-        found = snapshot_given(given, histories, subjects)
+        found = record_snapshot(given, histories, subjects)
         taken = histories.track(found.changefeed, Batch(records=list(found.records)), strict=True)
         record = found.records[0]
         said = "known already" if taken.copies else "kept"
-        say(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {said}")
+        print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {said}")
 
 
 @history.command("rebuild")
@@ -140,6 +140,8 @@ def history_rebuild(
             histories.changefeed(name)
             done = histories.rebuild(name, everything=every)
             left += done.failed
-            say(f"history rebuild: {name}: {done.events} applied, {done.healed} healed, {done.failed} not understood")
+            print_line(
+                f"history rebuild: {name}: {done.events} applied, {done.healed} healed, {done.failed} not understood"
+            )
     if left:
         raise typer.Exit(1)

@@ -19,15 +19,15 @@ from schemas.model.errors import SetupError
 from service import logs
 from service.app import create_app, served_around
 from service.cli import transfer
-from service.cli.output import give_up, say
+from service.cli.output import exit_with, print_line
 from service.cli.serve import AccessLog, Host, LogFormat, Port, Profile, serve_on
 from service.cli.transfer import SAYS_NO, access, counted, run
 from service.http_server import bind
 from service.migration.endpoints import TOPIC
-from service.migration.http_client import GATEWAY, Access, Http, InProcess, masked
-from service.migration.mirror import Followed, Mirror, RestFollowed, TopicFollowed
-from service.migration.mirror_app import Forwarding, Named, ReadOnly, install
-from service.migration.schemas_topic import Topic
+from service.migration.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin, masked
+from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
+from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
+from service.migration.schemas_topic import SchemasTopic
 from service.settings import Settings
 from service.store import open_store
 
@@ -62,12 +62,12 @@ _PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MirrorOptions:
     """The options of a mirror."""
 
     source: str
     compared_with: str | None
-    access: Access
+    access: RegistryLogin
     servers: str | None
     kafka_config: Path | None
     report: Path | None
@@ -113,7 +113,7 @@ def mirror(
 
     Try it:  python -m service mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
-    wish = Wish(
+    wish = MirrorOptions(
         source,
         compared_with or (None if source.startswith(TOPIC) else source),
         access(user, token, ca),
@@ -139,25 +139,27 @@ def settled(explicit: dict[str, Any]) -> Settings:
     try:
         settings = Settings(**explicit)
     except ValidationError as error:
-        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+        exit_with("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
     logs.configure(settings.log_format, settings.log_level)
     return settings
 
 
 @contextmanager
-def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
+def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
     """The mirror, and its service as an ASGI app. Raises SetupError."""
     with ExitStack() as stack:
         store: Any = open_store(
             settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections
         )
         stack.callback(store.close)
-        app = create_app(settings, store, ReadOnly)
-        own = InProcess(Named(create_app(unguarded(settings), store, ReadOnly)))
+        app = create_app(settings, store, ReadOnlyStore)
+        own = AppRegistry(SubjectOfRequest(create_app(unguarded(settings), store, ReadOnlyStore)))
         stack.callback(own.close)
         upstream = None
         if wish.compared_with is not None:
-            upstream = Http(wish.compared_with, replace(wish.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY)))
+            upstream = HttpRegistry(
+                wish.compared_with, replace(wish.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY))
+            )
             stack.callback(upstream.close)
         one = Mirror(
             store,
@@ -170,15 +172,15 @@ def mirrored(wish: Wish, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]
         )
         one.check_store()
         install(app, one)
-        served: ASGIApp = Named(served_around(app, settings))
+        served: ASGIApp = SubjectOfRequest(served_around(app, settings))
         if wish.forward_writes:
             if wish.compared_with is None:
                 raise SetupError(
                     "USAGE", details="--forward-writes needs a registry over HTTP: name it with --compare-with"
                 )
-            forwarded = Http(wish.compared_with, replace(wish.access, wait=settings.store_wait_seconds))
+            forwarded = HttpRegistry(wish.compared_with, replace(wish.access, wait=settings.store_wait_seconds))
             stack.callback(forwarded.close)
-            served = Forwarding(served, forwarded, one)
+            served = WriteForwarder(served, forwarded, one)
         yield one, served
 
 
@@ -187,21 +189,21 @@ def unguarded(settings: Settings) -> Settings:
     return settings.model_copy(update={"auth_file": "", "acl_file": "", "tls_client_ca": ""})
 
 
-def _followed(wish: Wish, stack: ExitStack) -> Followed:
+def _followed(wish: MirrorOptions, stack: ExitStack) -> MirrorSource:
     if wish.source.startswith(TOPIC):
-        topic = Topic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config, "a topic"))
+        topic = SchemasTopic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config, "a topic"))
         stack.callback(topic.close)
-        return TopicFollowed(topic)
-    http = Http(wish.source, replace(wish.access, wait=_PATIENCE))
+        return TopicMirrorSource(topic)
+    http = HttpRegistry(wish.source, replace(wish.access, wait=_PATIENCE))
     stack.callback(http.close)
-    return RestFollowed(http)
+    return RestMirrorSource(http)
 
 
-def compare_once(wish: Wish, settings: Settings) -> int:
+def compare_once(wish: MirrorOptions, settings: Settings) -> int:
     """One sync and every question; 0 if all answers are the same, else 1. Raises SetupError."""
     with mirrored(wish, settings) as (one, _):
         plan = one.sync(whole=True)
-        say(
+        print_line(
             f"mirror: {masked(wish.source)}: "
             + (counted(plan.changes) or "nothing new")
             + f"; {plan.same} versions the same"
@@ -209,14 +211,14 @@ def compare_once(wish: Wish, settings: Settings) -> int:
         differ = one.compare()
         status = one.status()
         for problem in status["not_carried_over"]:
-            say(f"not carried over: {problem}")
-        say(f"mirror: {status['compared']} answers compared, {differ} differ")
+            print_line(f"not carried over: {problem}")
+        print_line(f"mirror: {status['compared']} answers compared, {differ} differ")
         for line in status["differing"]:
             print(f"  {line}", file=sys.stderr)
         return SAYS_NO if differ else 0
 
 
-def follow(wish: Wish, settings: Settings, interval: float, sample: int) -> int:
+def follow(wish: MirrorOptions, settings: Settings, interval: float, sample: int) -> int:
     """Serve and follow until Ctrl-C or SIGTERM. Raises SetupError if it can't start."""
     with bind(settings.host, settings.port) as listening, mirrored(wish, settings) as (one, app):
         stop = threading.Event()
@@ -226,5 +228,5 @@ def follow(wish: Wish, settings: Settings, interval: float, sample: int) -> int:
         stop.set()
         if thread.ident is not None:
             thread.join()
-    say("stopped")
+    print_line("stopped")
     return 0

@@ -14,12 +14,12 @@ CANNOT_START: Final = 2
 _LOG = logging.getLogger("service")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Say something on stderr, whatever the log level is."""
     _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
 
 
-def give_up(reason: str) -> NoReturn:
+def exit_with(reason: str) -> NoReturn:
     """Say why, and leave with exit code 2."""
     print(f"ticdc-bridge: can't start: {masked(reason)}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)

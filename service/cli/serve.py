@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from schemas.model.errors import SetupError
 from service import logs
 from service.app import create_served
-from service.cli.output import give_up, say
+from service.cli.output import exit_with, print_line
 from service.http_server import base_url, bind, server, watched_context
 from service.settings import Settings, aliases_used
 from service.store import shown_url
@@ -129,11 +129,11 @@ def serve(
     try:
         run(explicit)
     except SetupError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     except ValidationError as error:
-        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+        exit_with("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
     except ValueError as error:
-        give_up(str(error))
+        exit_with(str(error))
 
 
 def run(explicit: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def run(explicit: dict[str, Any]) -> None:
     settings = Settings(**explicit)
     logs.configure(settings.log_format, settings.log_level)
     for used in aliases_used(os.environ, explicit):
-        say(used)
+        print_line(used)
     listening = bind(settings.host, settings.port)
     with listening:
         service = create_served(settings)
@@ -149,7 +149,7 @@ def run(explicit: dict[str, Any]) -> None:
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         serve_on(listening, service, settings)
-    say("stopped")
+    print_line("stopped")
 
 
 def serve_on(
@@ -167,7 +167,7 @@ def serve_on(
     url = base_url(listening, "https" if tls else "http")
 
     def ready() -> None:
-        say(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
+        print_line(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
         if on_ready is not None:
             on_ready()
 

@@ -14,12 +14,12 @@ import typer
 
 from schemas.model.errors import BridgeError, SetupError
 from service import logs
-from service.cli.output import give_up, say
+from service.cli.output import exit_with, print_line
 from service.history.times import tso_of
 from service.settings import Settings
 from service.store import open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.config import Tracked, inputs
+from service.tracker.config import TrackedChangefeed, inputs
 from service.tracker.progress import Progress
 from service.tracker.tracker import Tracker, tracker_of
 
@@ -79,11 +79,11 @@ def track(
         logs.configure(settings.log_format, settings.log_level)
         topics, file = inputs(in_)
         of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
-        code = _run(settings, Tracked(*of, claim_check_dir).check(), _until(until_resolved), until_end)
+        code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _until(until_resolved), until_end)
     except BridgeError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     except ValueError as error:
-        give_up(str(error))
+        exit_with(str(error))
     raise typer.Exit(code)
 
 
@@ -104,7 +104,7 @@ def _until(text: str | None) -> int | None:
     return 0 if text == _END else tso_of(text)
 
 
-def _run(settings: Settings, wanted: Tracked, until: int | None, at_end: bool) -> int:
+def _run(settings: Settings, wanted: TrackedChangefeed, until: int | None, at_end: bool) -> int:
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     # Tables live long and refer to nothing that refers to them: look through them seldom.
     gc.freeze()
@@ -115,7 +115,7 @@ def _run(settings: Settings, wanted: Tracked, until: int | None, at_end: bool) -
     finally:
         store.close()
     progress = tracker.progress
-    say(progress.summary())
+    print_line(progress.summary())
     if until is not None and not tracker.resolves:
         details = "the source has sent no watermark, so nothing is ever resolved: leave --until-resolved out"
         raise SetupError("USAGE", details=details)
@@ -150,4 +150,4 @@ def _follow(tracker: Tracker) -> None:
 
 def _report(progress: Progress) -> None:
     behind = sum(progress.lag.values())
-    say(f"{progress.summary()}; {behind} messages behind at {datetime.now(UTC):%H:%M:%S}")
+    print_line(f"{progress.summary()}; {behind} messages behind at {datetime.now(UTC):%H:%M:%S}")

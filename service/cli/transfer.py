@@ -21,9 +21,19 @@ from pydantic import ValidationError
 
 from schemas.model.errors import BridgeError, SetupError
 from service import logs
-from service.cli.output import give_up, say
-from service.migration.endpoints import Found, NothingThere, Place, Planner, Ways, Written, is_there, place, planner_of
-from service.migration.http_client import Access
+from service.cli.output import exit_with, print_line
+from service.migration.endpoints import (
+    ConnectionOptions,
+    EmptyEndpoint,
+    Endpoint,
+    Planner,
+    ReadResult,
+    WriteResult,
+    endpoint_of,
+    is_there,
+    planner_of,
+)
+from service.migration.http_client import RegistryLogin
 from service.migration.plan import Conflict
 from service.migration.progress import progress
 from service.migration.snapshot import Snapshot
@@ -68,11 +78,11 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dump fil
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TransferOptions:
     """The options of a move. `reading` and `writing` say how the two places are reached."""
 
-    reading: Ways = field(default_factory=Ways)
-    writing: Ways = field(default_factory=Ways)
+    reading: ConnectionOptions = field(default_factory=ConnectionOptions)
+    writing: ConnectionOptions = field(default_factory=ConnectionOptions)
     dry_run: bool = False
     skip_broken: bool = False
     overwrite_settings: bool = False
@@ -80,10 +90,12 @@ class Wish:
     drop_rule_sets: bool = False
 
 
-def access(user: str | None, token: str | None, ca: Path | None, wait: float = 30.0, *, target: bool = False) -> Access:
+def access(
+    user: str | None, token: str | None, ca: Path | None, wait: float = 30.0, *, target: bool = False
+) -> RegistryLogin:
     """Credentials from options, else from the environment; those of a target only from its own."""
     names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
-    return Access(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
+    return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
 def default_store(given: str | None) -> str:
@@ -101,11 +113,11 @@ def run(what: str, job: Callable[[], int]) -> None:
     try:
         code = job()
     except SetupError as error:
-        give_up(error.detail)
+        exit_with(error.detail)
     except BridgeError as error:
-        give_up(f"{what}: {error.detail}")
+        exit_with(f"{what}: {error.detail}")
     except KeyboardInterrupt:
-        say(f"{what} stopped; run it again to go on, what is there stays as it is")
+        print_line(f"{what} stopped; run it again to go on, what is there stays as it is")
         raise typer.Exit(SAYS_NO) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -117,51 +129,51 @@ def interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def move(what: str, source: str, target: str, wish: Wish) -> int:
+def move(what: str, source: str, target: str, wish: TransferOptions) -> int:
     """Read the source, plan, write the target; what `run` wants as a job. Raises SetupError."""
     with (
-        progress(say) as told,
-        place(source, told_to(wish.reading, told), create=False) as one,
-        where_to(target, told_to(wish.writing, told), wish) as other,
+        progress(print_line) as told,
+        endpoint_of(source, with_progress(wish.reading, told), create=False) as one,
+        where_to(target, with_progress(wish.writing, told), wish) as other,
     ):
-        say(f"{what}: {one.name} to {other.name}" + (" (dry run)" if wish.dry_run else ""))
+        print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if wish.dry_run else ""))
         found = one.read()
         tell_found(found)
         if found.broken and not wish.skip_broken:
-            shown(
+            print_list(
                 f"{found.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
                 found.broken,
             )
             return SAYS_NO
         if found.broken:
-            shown(f"{found.broken_count} broken records left out:", found.broken)
+            print_list(f"{found.broken_count} broken records left out:", found.broken)
         return written(what, other, found, wish)
 
 
-def where_to(target: str, ways: Ways, wish: Wish) -> AbstractContextManager[Place]:
+def where_to(target: str, ways: ConnectionOptions, wish: TransferOptions) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
     if wish.dry_run and not is_there(target):
-        return nullcontext(NothingThere(target))
-    return place(target, ways)
+        return nullcontext(EmptyEndpoint(target))
+    return endpoint_of(target, ways)
 
 
-def told_to(ways: Ways, told: Callable[[str, int, int | None], None]) -> Ways:
-    return Ways(ways.access, ways.servers, ways.kafka_config, ways.wait_seconds, ways.overwrite, told)
+def with_progress(ways: ConnectionOptions, told: Callable[[str, int, int | None], None]) -> ConnectionOptions:
+    return ConnectionOptions(ways.access, ways.servers, ways.kafka_config, ways.wait_seconds, ways.overwrite, told)
 
 
-def written(what: str, target: Place, found: Found, wish: Wish) -> int:
+def written(what: str, target: Endpoint, found: ReadResult, wish: TransferOptions) -> int:
     """Write, and say what came of it. The exit code."""
     result = target.write(found.snapshot, planner(found.snapshot, wish), dry_run=wish.dry_run)
     plan = result.plan
     if plan.conflicts:
         tell_conflicts(plan.conflicts)
-        say(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
+        print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
     tell_result(what, result, wish)
     return SAYS_NO if found.broken else 0
 
 
-def planner(source: Snapshot, wish: Wish) -> Planner:
+def planner(source: Snapshot, wish: TransferOptions) -> Planner:
     """The plan of an import with what the options say about it."""
     if wish.no_modes:
         source.modes = {}
@@ -174,23 +186,23 @@ def planner(source: Snapshot, wish: Wish) -> Planner:
 # ---- what is said
 
 
-def tell_found(found: Found) -> None:
+def tell_found(found: ReadResult) -> None:
     snapshot = found.snapshot
     gone = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
-    say(
+    print_line(
         f"read: {len(snapshot.versions)} versions ({gone} soft-deleted) of {len(snapshot.subjects)} subjects, "
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
     if found.counted:
-        say("read: " + counted(found.counted))
+        print_line("read: " + counted(found.counted))
     if snapshot.marks:
         marks = sorted(snapshot.marks.items())
-        say("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
+        print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
     if found.unknown:
-        say("left out, for they mean nothing here: " + counted(found.unknown))
+        print_line("left out, for they mean nothing here: " + counted(found.unknown))
     for reason, number in sorted(found.left_out.items()):
-        say(f"left out: {number} × {reason}")
+        print_line(f"left out: {number} × {reason}")
 
 
 def tell_conflicts(conflicts: list[Conflict]) -> None:
@@ -198,35 +210,35 @@ def tell_conflicts(conflicts: list[Conflict]) -> None:
     for one in conflicts:
         by_kind.setdefault(one.kind, []).append(one.what)
     for kind, some in by_kind.items():
-        shown(f"{len(some)} × {kind}:", some)
+        print_list(f"{len(some)} × {kind}:", some)
 
 
-def tell_result(what: str, result: Written, wish: Wish) -> None:
+def tell_result(what: str, result: WriteResult, wish: TransferOptions) -> None:
     plan = result.plan
     if result.unread:
-        shown(
+        print_list(
             f"{len(result.unread)} versions have a schema that this registry can't read; they are kept and answered "
             "byte for byte, but nothing can be checked against them:",
             result.unread,
         )
     for note in result.notes:
-        say(f"not carried over: {note}")
+        print_line(f"not carried over: {note}")
     there = f"{plan.same} versions and {plan.settings} configs and modes were there already"
     if not plan.changes:
-        say(f"{what}: nothing to do; {there}")
+        print_line(f"{what}: nothing to do; {there}")
     else:
         word = "would be written" if wish.dry_run else "written"
-        say(f"{what}: {word}: {counted(plan.changes)}; {there}")
+        print_line(f"{what}: {word}: {counted(plan.changes)}; {there}")
 
 
 def counted(numbers: dict[str, int] | Counter[str]) -> str:
     return ", ".join(f"{number} {what}" for what, number in numbers.items())
 
 
-def shown(title: str, lines: Iterable[str]) -> None:
+def print_list(title: str, lines: Iterable[str]) -> None:
     """A title and its lines, not too many of them."""
     lines = list(lines)
-    say(title)
+    print_line(title)
     for line in lines[:_SHOWN]:
         print(f"  {line}", file=sys.stderr)
     if len(lines) > _SHOWN:
@@ -281,9 +293,9 @@ def export(
     own = access(user, token, ca, wait)
     # With one registry over HTTP the credentials are its own, whichever side it is on.
     target_access = own if not all(over_http) or len(places) == 1 else access(to_user, to_token, ca, wait, target=True)
-    wish = Wish(
-        Ways(own, servers, kafka_config),
-        Ways(target_access, servers, kafka_config, overwrite=overwrite),
+    wish = TransferOptions(
+        ConnectionOptions(own, servers, kafka_config),
+        ConnectionOptions(target_access, servers, kafka_config, overwrite=overwrite),
         dry_run=dry_run,
         skip_broken=skip_broken,
         overwrite_settings=overwrite_settings,
@@ -344,9 +356,9 @@ def import_(
 
              python -m service import dump.jsonl --to http://new-registry:8081
     """
-    wish = Wish(
-        Ways(access(user, token, ca, wait), servers, kafka_config),
-        Ways(access(to_user, to_token, ca, wait, target=True), servers, kafka_config),
+    wish = TransferOptions(
+        ConnectionOptions(access(user, token, ca, wait), servers, kafka_config),
+        ConnectionOptions(access(to_user, to_token, ca, wait, target=True), servers, kafka_config),
         dry_run=dry_run,
         skip_broken=skip_broken,
         overwrite_settings=overwrite_settings,

@@ -13,7 +13,7 @@ from schemas.model.type_text import type_text
 from schemas.model.types import Kind
 from service.ddl_check.risks import Risk
 from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import Target
+from service.ddl_check.target_schemas import SubjectTarget
 from service.ddl_check.verdicts import SubjectVerdict
 
 _JSON = "-H 'Content-Type: application/vnd.schemaregistry.v1+json'"
@@ -34,7 +34,7 @@ class Advice:
 
 def advise(
     change: TableChange,
-    target: Target,
+    target: SubjectTarget,
     verdicts: Sequence[SubjectVerdict],
     found: Sequence[Risk],
     url: str,
@@ -51,7 +51,7 @@ def advise(
 
 
 # ---- other definitions of the columns that the registry minds
-def _of_columns(change: TableChange, target: Target, taken: Callable[[Table], bool]) -> Iterator[Advice]:
+def _of_columns(change: TableChange, target: SubjectTarget, taken: Callable[[Table], bool]) -> Iterator[Advice]:
     after = change.after
     strict = [c for c in change.added if not c.nullable and not c.virtual and not c.primary_key]
     if after is None or not strict:

@@ -9,21 +9,29 @@ from typing import Any
 
 from schemas.ddl.executor.apply import apply, touched
 from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.lexer import SHOW, Mode
+from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables, NoRowEffect, Statement
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import Table, TableId
-from service.changefeed.settings import Changefeed
+from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.advice import advise
 from service.ddl_check.descriptions import seen
-from service.ddl_check.ports import Subjects
-from service.ddl_check.report import SAFE, STOP, UNKNOWN, Report, Reports, SchemaView, Verdict, worst
+from service.ddl_check.ports import SubjectLookup
+from service.ddl_check.report import SAFE, STOP, UNKNOWN, CheckReport, ReportedSchemas, StatementReport, Verdict, worst
 from service.ddl_check.risks import risks
-from service.ddl_check.statements import Session, Understood, split, understand
+from service.ddl_check.statements import ParsedStatement, Session, split, understand
 from service.ddl_check.table_changes import TableChange, changes
-from service.ddl_check.target_schemas import Published, Target, elsewhere, every_mode, publish, targets, usual_target
-from service.ddl_check.verdicts import Standing, SubjectVerdict, judge
+from service.ddl_check.target_schemas import (
+    SubjectTarget,
+    TargetSchema,
+    elsewhere,
+    every_mode,
+    publish,
+    targets,
+    usual_target,
+)
+from service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
@@ -38,7 +46,7 @@ def _sure(_: TableId) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CheckInput:
     """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
 
     catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
@@ -49,10 +57,10 @@ class Question:
     sql: str
     db: str
     catalog: Catalog
-    changefeed: Changefeed = field(default_factory=Changefeed)
+    changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
     unsure: Callable[[TableId], str] = _sure
     zone: str | None = None
-    mode: Mode = field(default_factory=Mode.typed)
+    mode: LexicalMode = field(default_factory=LexicalMode.typed)
     assume: bool = False
 
 
@@ -70,7 +78,7 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
     return catalog
 
 
-def dry_run(question: Question, subjects: Subjects) -> Reports:
+def check(question: CheckInput, subjects: SubjectLookup) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
         pieces = split(question.sql, question.mode)
@@ -79,13 +87,13 @@ def dry_run(question: Question, subjects: Subjects) -> Reports:
     if not pieces:
         raise SetupError("USAGE", details="there is no statement in the text")
     run = _Run(question, subjects)
-    return Reports(tuple(run.statement(understand(piece, run.session), piece.sql) for piece in pieces), run.notes())
+    return CheckReport(tuple(run.statement(understand(piece, run.session), piece.sql) for piece in pieces), run.notes())
 
 
 class _Run:
     """The state between statements."""
 
-    def __init__(self, question: Question, subjects: Subjects) -> None:
+    def __init__(self, question: CheckInput, subjects: SubjectLookup) -> None:
         self.question, self.subjects = question, subjects
         self.changefeed = question.changefeed
         self.catalog = question.catalog
@@ -111,18 +119,20 @@ class _Run:
             )
         return tuple(found)
 
-    def statement(self, one: Understood, sql: str) -> Report:
+    def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
         self.session = self.session.after(sql)
         if one.error:
             self._lose(one)
-            return Report(one, UNKNOWN, f"The statement is not understood: {one.error}")
+            return StatementReport(one, UNKNOWN, f"The statement is not understood: {one.error}")
         if one.statement is None:
-            return Report(one, SAFE, one.note + ".")
+            return StatementReport(one, SAFE, one.note + ".")
         if isinstance(one.statement, NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
-            return Report(one, UNKNOWN, "FLASHBACK to a time brings back tables and rows that no event tells of.")
+            return StatementReport(
+                one, UNKNOWN, "FLASHBACK to a time brings back tables and rows that no event tells of."
+            )
         return self._applied(one, one.statement)
 
-    def _applied(self, one: Understood, statement: Statement) -> Report:
+    def _applied(self, one: ParsedStatement, statement: Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
         try:
             ids = touched(self.catalog, statement, one.db)
@@ -130,11 +140,13 @@ class _Run:
             after, found = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
-            return Report(one, UNKNOWN, _not_applicable(error), tables=tuple(map(str, ids)))
+            return StatementReport(one, UNKNOWN, _not_applicable(error), tables=tuple(map(str, ids)))
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
             self.catalog = after
-            return Report(one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables)
+            return StatementReport(
+                one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
+            )
         report = self._judged(one, found)
         self.catalog = after
         return replace(report, tables=tables)
@@ -144,7 +156,7 @@ class _Run:
             return ""
         return self.lost.get(_lower(id_)) or self.lost_all or self.question.unsure(id_)
 
-    def _lose(self, one: Understood) -> None:
+    def _lose(self, one: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
         why = f"the statement in line {one.line} was not understood"
         named = _NAMED.search(one.sql)
@@ -154,7 +166,7 @@ class _Run:
         parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(named[1])]
         self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
 
-    def _judged(self, one: Understood, found: list[TableChange]) -> Report:
+    def _judged(self, one: ParsedStatement, found: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in found for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
@@ -162,13 +174,13 @@ class _Run:
         parts = [_Part(self, change).judged() for change in found]
         if not parts:
             note = one.note or "No table that a changefeed replicates changes"
-            return Report(one, SAFE, note + ".")
+            return StatementReport(one, SAFE, note + ".")
         for part in parts:
             self._expect(part.subjects)
             self.unzoned = self.unzoned or any(s.made.unzoned for s in part.schemas)
         verdict = worst([p.verdict for p in parts])
         reasons = [p.reason for p in parts if p.verdict == verdict]
-        return Report(
+        return StatementReport(
             one,
             verdict,
             (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
@@ -197,7 +209,7 @@ class _Found:
 
     verdict: Verdict = SAFE
     reason: str = ""
-    schemas: list[SchemaView] = field(default_factory=list)
+    schemas: list[ReportedSchemas] = field(default_factory=list)
     subjects: list[SubjectVerdict] = field(default_factory=list)
     spark: list[str] = field(default_factory=list)
     risks: list[Any] = field(default_factory=list)
@@ -260,13 +272,13 @@ class _Part:
             out.reason = _safe_reason(change, found, out.subjects)
         return out
 
-    def _target(self, target: Target, sent: Table) -> None:
+    def _target(self, target: SubjectTarget, sent: Table) -> None:
         run, change, out = self.run, self.change, self.out
         made = publish(sent, target, run.question.zone)
         virtual = [c.name for c in sent.columns if c.virtual]
         if target.protocol == "debezium-avro" and virtual:
             made = replace(made, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
-        out.schemas.append(SchemaView(str(sent.id), target, made, True))
+        out.schemas.append(ReportedSchemas(str(sent.id), target, made, True))
         if made.unsure:
             self._say(UNKNOWN, f"The schema of {sent.id} is not known: {made.unsure}.")
             return
@@ -299,18 +311,18 @@ class _Part:
         advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
         out.advice += [a for a in advice if a not in out.advice]
 
-    def _published_before(self, target: Target) -> Published | None:
+    def _published_before(self, target: SubjectTarget) -> TargetSchema | None:
         before = self.change.before
         return publish(self.run.changefeed.sent(before), target, self.run.question.zone) if before else None
 
-    def _standing(self, target: Target, before: Published | None) -> Standing:
+    def _standing(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
         assumed = self.run.assumed
         if self.run.question.assume and before is not None and target.subjects is not None:
             for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
-        return Standing(self.run.subjects, self.run.pending, assumed)
+        return RegistryState(self.run.subjects, self.run.pending, assumed)
 
     def _unregistered(self, sent: Table) -> _Found:
         """No settings, and no subject that holds the table: what could be is shown."""
@@ -328,7 +340,7 @@ class _Part:
         self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
         return self.out
 
-    def _others(self, sent: Table, known: Sequence[Target]) -> list[SchemaView]:
+    def _others(self, sent: Table, known: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
         """Each mode of Avro whose schema is not shown yet."""
         shown = {s.made.value for s in self.out.schemas}
         found = []
@@ -336,7 +348,7 @@ class _Part:
             made = publish(sent, target, self.run.question.zone)
             if made.value is None or made.value not in shown:
                 shown.add(made.value)
-                found.append(SchemaView(str(sent.id), target, made, False))
+                found.append(ReportedSchemas(str(sent.id), target, made, False))
             if made.value is None:
                 break
         return found
@@ -352,12 +364,12 @@ def _untried(_: Table) -> bool:
     return False
 
 
-def _risks(change: TableChange, found: Sequence[Target]) -> list[Any]:
+def _risks(change: TableChange, found: Sequence[SubjectTarget]) -> list[Any]:
     every = [r for t in found for r in risks(change, t)] if found else risks(change, None)
     return list(dict.fromkeys(every))
 
 
-def _safe_reason(change: TableChange, found: Sequence[Target], verdicts: Sequence[SubjectVerdict]) -> str:
+def _safe_reason(change: TableChange, found: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
     if all(t.subjects is None for t in found):
         return f"Protocol {found[0].protocol} registers no schema: the registry can't stop it."
     if not verdicts:

@@ -10,6 +10,7 @@ from schemas.ddl.parser.statements import (
     AddIndex,
     ChangeColumn,
     ColumnDef,
+    ColumnPosition,
     ConvertTo,
     CreateRelation,
     CreateTable,
@@ -20,9 +21,7 @@ from schemas.ddl.parser.statements import (
     DropIndex,
     DropTables,
     ExchangePartition,
-    Name,
     NoColumnEffect,
-    Position,
     RecoverTable,
     RenameColumn,
     RenameIndex,
@@ -31,6 +30,7 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.model.spark_types import spark_type
@@ -79,7 +79,7 @@ def _lines(change: TableChange) -> Iterator[str]:
         yield f"`key` is {list(new_key)} instead of {list(old_key)}: merges by key must change with it"
 
 
-def name(table: Name) -> str:
+def name(table: TableName) -> str:
     return f"{table.db}.{table.table}" if table.db else table.table
 
 
@@ -113,7 +113,7 @@ def _defined(column: ColumnDef) -> str:
     return ", ".join(words)
 
 
-def _at(position: Position | None) -> str:
+def _at(position: ColumnPosition | None) -> str:
     if position is None:
         return ""
     return f", after `{position.after}`" if position.after else ", as the first column"

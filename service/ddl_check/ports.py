@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredVersion:
     """A registered version. `id` 0: not known."""
 
     subject: str
@@ -28,15 +28,15 @@ class Rehearsal:
     """
 
     level: str
-    newest: Registered | None = None
-    same: Registered | None = None
+    newest: RegisteredVersion | None = None
+    same: RegisteredVersion | None = None
     refusal: str = ""
     messages: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     own_level: bool = False
 
 
-class Subjects(Protocol):
+class SubjectLookup(Protocol):
     """A schema registry, read only."""
 
     @property
@@ -48,7 +48,7 @@ class Subjects(Protocol):
         """As if `schema` were registered after `pending`, which are taken as registered in this order."""
         ...
 
-    def newest(self, subject: str) -> Registered | None: ...
+    def newest(self, subject: str) -> RegisteredVersion | None: ...
 
     def containing(self, part: str) -> list[str]:
         """Subjects whose name has `part` in it, whatever the case of the letters."""

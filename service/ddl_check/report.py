@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from schemas.model.table import Table
 from service.ddl_check.advice import Advice
 from service.ddl_check.risks import Risk
-from service.ddl_check.statements import Understood
-from service.ddl_check.target_schemas import Published, Target
+from service.ddl_check.statements import ParsedStatement
+from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
 from service.ddl_check.verdicts import SubjectVerdict
 from service.history.table_json import table_form
 
@@ -29,12 +29,12 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaView:
+class ReportedSchemas:
     """The schemas that a changefeed writes for a table after the statement. judged: the verdict is about these."""
 
     table: str
-    target: Target
-    made: Published
+    target: SubjectTarget
+    made: TargetSchema
     judged: bool
 
     def form(self) -> dict[str, Any]:
@@ -55,16 +55,16 @@ class SchemaView:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StatementReport:
     """About one statement. reason: of the verdict, in one or two sentences."""
 
-    understood: Understood
+    understood: ParsedStatement
     verdict: Verdict
     reason: str
     tables: tuple[str, ...] = ()
     before: tuple[Table, ...] = ()
     after: tuple[Table, ...] = ()
-    schemas: tuple[SchemaView, ...] = ()
+    schemas: tuple[ReportedSchemas, ...] = ()
     subjects: tuple[SubjectVerdict, ...] = ()
     spark: tuple[str, ...] = ()
     risks: tuple[Risk, ...] = ()
@@ -99,10 +99,10 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class CheckReport:
     """About all statements of a text, in order."""
 
-    each: tuple[Report, ...]
+    each: tuple[StatementReport, ...]
     notes: tuple[str, ...] = ()
 
     @property

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
-from service.changefeed.settings import Changefeed
-from service.ddl_check.check import Question, dry_run, with_snapshots
-from service.ddl_check.ports import Subjects
-from service.ddl_check.report import Reports
+from service.changefeed.settings import ChangefeedSettings
+from service.ddl_check.check import CheckInput, check, with_snapshots
+from service.ddl_check.ports import SubjectLookup
+from service.ddl_check.report import CheckReport
 from service.history.model import State
 from service.history.ports import HistoryReader
 
@@ -28,7 +28,7 @@ _DOUBTFUL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckRequest:
     """A dry run as it is asked for. wire: the SQL is in TiCDC's form. at: a TSO, None for now.
 
     tables: SHOW CREATE TABLE texts, which replace what the history says. history: the name of the changefeed whose
@@ -40,17 +40,17 @@ class Asked:
     sql_mode: str = ""
     wire: bool = False
     at: int | None = None
-    changefeed: Changefeed = field(default_factory=Changefeed)
+    changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
     tables: tuple[str, ...] = ()
     history: str | None = None
     zone: str | None = None
 
     @property
-    def mode(self) -> Mode:
-        return WIRE if self.wire else Mode.typed(self.sql_mode)
+    def mode(self) -> LexicalMode:
+        return WIRE if self.wire else LexicalMode.typed(self.sql_mode)
 
 
-def ask(asked: Asked, subjects: Subjects, history: HistoryReader | None = None) -> Reports:
+def answer_request(asked: CheckRequest, subjects: SubjectLookup, history: HistoryReader | None = None) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
     unsure: Callable[[TableId], str] = _sure
@@ -62,24 +62,24 @@ def ask(asked: Asked, subjects: Subjects, history: HistoryReader | None = None) 
 
 
 def answered(
-    asked: Asked,
+    asked: CheckRequest,
     catalog: Catalog,
-    subjects: Subjects,
+    subjects: SubjectLookup,
     unsure: Callable[[TableId], str],
     zone: str = "",
     assume: bool = False,
-) -> Reports:
-    """As `ask`, from a catalog. assume: see Question."""
+) -> CheckReport:
+    """As `answer_request`, from a catalog. assume: see Question."""
     given = with_snapshots(catalog, asked.tables, asked.db)
     told = {(i.db.lower(), i.table.lower()) for text in asked.tables if (i := _named(text, asked.db))}
 
     def doubt(id_: TableId) -> str:
         return "" if (id_.db.lower(), id_.table.lower()) in told else unsure(id_)
 
-    question = Question(
+    question = CheckInput(
         asked.sql, asked.db, given, asked.changefeed.checked(), doubt, asked.zone or zone or None, asked.mode, assume
     )
-    return dry_run(question, subjects)
+    return check(question, subjects)
 
 
 def _sure(_: TableId) -> str:

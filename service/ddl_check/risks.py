@@ -13,7 +13,7 @@ from schemas.model.table import Column, Table
 from schemas.model.type_text import type_text
 from schemas.model.types import Kind
 from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import Target
+from service.ddl_check.target_schemas import SubjectTarget
 
 Severity = Literal["loss", "break", "change"]
 BY_NUMBER: Final = ("open", "craft", "simple", "canal-json")
@@ -276,15 +276,15 @@ DROPPED_RULES: Final = (
 class TableRule:
     id: str
     severity: Severity
-    when: Callable[[TableChange, Target | None], bool]
-    text: Callable[[TableChange, Target | None], str] | str
+    when: Callable[[TableChange, SubjectTarget | None], bool]
+    text: Callable[[TableChange, SubjectTarget | None], str] | str
 
 
-def _no_ddl(target: Target | None) -> bool:
+def _no_ddl(target: SubjectTarget | None) -> bool:
     return target is not None and target.protocol in NO_DDL
 
 
-def _unsent(target: Target | None) -> str:
+def _unsent(target: SubjectTarget | None) -> str:
     return _UNSENT if _no_ddl(target) else ""
 
 
@@ -301,7 +301,7 @@ def _keys(change: TableChange) -> str:
     return f"({', '.join(old) or 'none'}) becomes ({', '.join(new) or 'none'})"
 
 
-def _moved(change: TableChange, _: Target | None) -> bool:
+def _moved(change: TableChange, _: SubjectTarget | None) -> bool:
     """Whether columns that stay are in another order, or new ones stand between them."""
     if not _both(change) or change.before is None or change.after is None:
         return False
@@ -355,19 +355,19 @@ TABLE_RULES: Final = (
 )  # fmt: skip
 
 
-def risks(change: TableChange, target: Target | None) -> list[Risk]:
+def risks(change: TableChange, target: SubjectTarget | None) -> list[Risk]:
     """All that apply, in order of the rules. target None: the protocol is not known, so all protocols' rules apply."""
     return [*_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target)]
 
 
-def _of_table(change: TableChange, target: Target | None) -> Iterator[Risk]:
+def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
     for rule in TABLE_RULES:
         if rule.when(change, target):
             text = rule.text if isinstance(rule.text, str) else rule.text(change, target)
             yield Risk(rule.id, rule.severity, str(change.id), "", text)
 
 
-def _of_pairs(change: TableChange, target: Target | None) -> Iterator[Risk]:
+def _of_pairs(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
     for old, new in change.pairs:
         if old == new:
             continue
@@ -377,7 +377,7 @@ def _of_pairs(change: TableChange, target: Target | None) -> Iterator[Risk]:
                 yield Risk(rule.id, rule.severity, str(change.id), new.name, text)
 
 
-def _of_columns(change: TableChange, target: Target | None) -> Iterator[Risk]:
+def _of_columns(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
     for columns, rules in ((change.added, ADDED_RULES), (change.dropped, DROPPED_RULES)):
         for column in columns:
             for rule in rules:
@@ -386,7 +386,7 @@ def _of_columns(change: TableChange, target: Target | None) -> Iterator[Risk]:
                     yield Risk(rule.id, rule.severity, str(change.id), column.name, text)
 
 
-def _applies(rule: PairRule | ColumnRule, target: Target | None) -> bool:
+def _applies(rule: PairRule | ColumnRule, target: SubjectTarget | None) -> bool:
     if target is None:
         return True
     if rule.protocols and target.protocol not in rule.protocols:

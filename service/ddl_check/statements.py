@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from schemas.ddl.parser.action_types import action_type
-from schemas.ddl.parser.lexer import OP, Mode, position, tokens
+from schemas.ddl.parser.lexer import OP, LexicalMode, position, tokens
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterDatabase,
@@ -33,14 +33,14 @@ from service.ddl_check.descriptions import CLAUSES, described
 MAX_STATEMENTS: Final = 1000
 
 
-class Piece(NamedTuple):
+class StatementText(NamedTuple):
     """One statement of a text; line counts from 1."""
 
     sql: str
     line: int
 
 
-def split(text: str, mode: Mode) -> list[Piece]:
+def split(text: str, mode: LexicalMode) -> list[StatementText]:
     """The statements of a text, without the `;` between them. A text that is no SQL stays in one piece.
 
     DdlError DDL_NOT_APPLICABLE for more than MAX_STATEMENTS.
@@ -49,7 +49,7 @@ def split(text: str, mode: Mode) -> list[Piece]:
         found = tokens(text, mode)
     except DdlError:
         return [_piece(text, 0, len(text))] if text.strip() else []
-    pieces, start, first = list[Piece](), 0, None
+    pieces, start, first = list[StatementText](), 0, None
     for token in found[:-1]:
         if token.kind == OP and token.upper == ";":
             if first is not None:
@@ -67,14 +67,14 @@ def split(text: str, mode: Mode) -> list[Piece]:
     return pieces
 
 
-def _piece(text: str, start: int, end: int) -> Piece:
-    return Piece(
+def _piece(text: str, start: int, end: int) -> StatementText:
+    return StatementText(
         text[start:end].strip(), position(text, start + len(text[start:end]) - len(text[start:end].lstrip()))[0]
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ParsedStatement:
     """A statement as it was understood.
 
     kind: its first words. reaches: whether TiCDC sends it (upstream ticdc `pkg/filter/ddl.go`). statement None: it is
@@ -132,7 +132,7 @@ class Session:
     """Where statements are typed: the current database, and how their text is read."""
 
     db: str
-    mode: Mode
+    mode: LexicalMode
 
     def after(self, sql: str) -> Session:
         """After USE and SET sql_mode; anything else changes nothing."""
@@ -140,21 +140,21 @@ class Session:
         if used:
             return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
         chosen = _SET_MODE.fullmatch(sql)
-        return replace(self, mode=Mode.typed(chosen[1])) if chosen else self
+        return replace(self, mode=LexicalMode.typed(chosen[1])) if chosen else self
 
 
-def understand(piece: Piece, session: Session) -> Understood:
+def understand(piece: StatementText, session: Session) -> ParsedStatement:
     """A statement, understood or not."""
     sql, db = piece.sql, session.db
     word = re.match(r"[(\s]*([A-Za-z]+)", sql)
     first = word[1].upper() if word else ""
     if first in _NO_DDL:
-        return Understood(sql, piece.line, db, first, reaches=False, note=_NO_DDL[first])
+        return ParsedStatement(sql, piece.line, db, first, reaches=False, note=_NO_DDL[first])
     try:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
-        return Understood(sql, piece.line, db, first or "nothing known", error=error.detail)
-    made = Understood(sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement))
+        return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail)
+    made = ParsedStatement(sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement))
     note = _unsent(statement)
     return replace(made, clauses=tuple(_words(statement)), reaches=not note, note=note)
 

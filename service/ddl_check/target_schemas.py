@@ -20,9 +20,9 @@ from schemas.model.options import Options
 from schemas.model.table import Table, TableId
 from schemas.model.types import Kind
 from service.changefeed.setting_keys import WITH_REGISTRY
-from service.changefeed.settings import Changefeed
+from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import subject_names, topic_name
-from service.ddl_check.ports import Registered, Subjects
+from service.ddl_check.ports import RegisteredVersion, SubjectLookup
 
 _CANDIDATES = 200
 _SHOWN_OPTIONS = (
@@ -32,7 +32,7 @@ _SHOWN_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SubjectTarget:
     """Where a table's rows go and how they are written. subjects: of key and value; None: nothing is registered.
 
     why: how the mode is known.
@@ -53,7 +53,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class TargetSchema:
     """Schema texts; None: the protocol has none, or the table gives none. error: why TiCDC can't write the table.
 
     unsure: why the schema is not known here; unzoned: defaults of TIMESTAMP columns are taken as UTC.
@@ -66,7 +66,7 @@ class Published:
     unzoned: bool = False
 
 
-def publish(table: Table, target: Target, zone: str | None) -> Published:
+def publish(table: Table, target: SubjectTarget, zone: str | None) -> TargetSchema:
     """The schemas of a table's rows. zone: of literal TIMESTAMP defaults; None: not known."""
     unzoned = any(c.default_unzoned for c in table.columns)
     try:
@@ -74,12 +74,12 @@ def publish(table: Table, target: Target, zone: str | None) -> Published:
         key, value = _texts(table, target)
     except BridgeError as error:
         if error.code == "TYPE_UNKNOWN":
-            return Published(unsure=error.detail)
-        return Published(error=error.detail)
-    return Published(key, value, unzoned=unzoned and zone is None)
+            return TargetSchema(unsure=error.detail)
+        return TargetSchema(error=error.detail)
+    return TargetSchema(key, value, unzoned=unzoned and zone is None)
 
 
-def _texts(table: Table, target: Target) -> tuple[str | None, str | None]:
+def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]:
     options = target.options
     match target.protocol:
         case "avro":
@@ -95,14 +95,16 @@ def _texts(table: Table, target: Target) -> tuple[str | None, str | None]:
     return None, None
 
 
-def targets(changefeed: Changefeed, before: Table | None, after: Table, subjects: Subjects) -> list[Target]:
+def targets(
+    changefeed: ChangefeedSettings, before: Table | None, after: Table, subjects: SubjectLookup
+) -> list[SubjectTarget]:
     """Where the rows of the table after the statement go. Several, where several topics have the table's rows.
 
     [] where neither settings nor registered versions tell: then `every_mode` has what could be.
     """
     if changefeed.protocol:
         pair, topic = changefeed.subjects_of(after.id), changefeed.topic_of(after.id)
-        return [Target(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]
+        return [SubjectTarget(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]
     found = [_detected(r, changefeed) for r in _of_table(after.id, subjects)]
     if not found and before is not None and before.id != after.id:
         # A renamed table: topics that are named after the table get another name with it.
@@ -110,21 +112,21 @@ def targets(changefeed: Changefeed, before: Table | None, after: Table, subjects
     return found
 
 
-def elsewhere(table: TableId, target: Target, subjects: Subjects) -> list[str]:
+def elsewhere(table: TableId, target: SubjectTarget, subjects: SubjectLookup) -> list[str]:
     """Value subjects that hold the table's rows, though the target's own has nothing registered."""
     if target.subjects is None or subjects.newest(target.subjects[1]) is not None:
         return []
     return [r.subject for r in _of_table(table, subjects)]
 
 
-def usual_target(table: TableId, changefeed: Changefeed) -> Target:
+def usual_target(table: TableId, changefeed: ChangefeedSettings) -> SubjectTarget:
     """TiCDC's Avro with its default settings, and the topic that the documentation has as its example."""
     topic = topic_name("tidb_{schema}_{table}", table.db, table.table)
     why = "TiCDC's defaults: no changefeed settings are given"
-    return Target("avro", changefeed.options(), topic, subject_names("avro", topic), why)
+    return SubjectTarget("avro", changefeed.options(), topic, subject_names("avro", topic), why)
 
 
-def every_mode(table: Table, keyspace: str) -> Iterator[Target]:
+def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
     """All ways in which TiCDC's Avro can be set that make a difference for the table, where nothing tells which."""
     decimals = ("precise", "string") if any(c.type.kind is Kind.DECIMAL for c in table.columns) else ("precise",)
     unsigned = any(c.unsigned and c.type.bits == 64 for c in table.columns)
@@ -135,10 +137,10 @@ def every_mode(table: Table, keyspace: str) -> Iterator[Target]:
             enable_tidb_extension=extension,
             keyspace=keyspace,
         )
-        yield Target("avro", options, "", None, "a mode that TiCDC's Avro can be in")
+        yield SubjectTarget("avro", options, "", None, "a mode that TiCDC's Avro can be in")
 
 
-def _of_table(table: TableId, subjects: Subjects) -> list[Registered]:
+def _of_table(table: TableId, subjects: SubjectLookup) -> list[RegisteredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
     found = []
     names = [s for s in subjects.containing(sanitise_name(table.table)) if s.endswith("-value")]
@@ -166,7 +168,7 @@ def _holds(schema: str, table: TableId) -> bool:
     return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
 
 
-def _detected(newest: Registered, changefeed: Changefeed) -> Target:
+def _detected(newest: RegisteredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
     record = _record(newest.schema)
     own = newest.subject.removesuffix("-value")
@@ -184,7 +186,7 @@ def _detected(newest: Registered, changefeed: Changefeed) -> Target:
         options = replace(options, cluster_id=first)
     else:
         options = replace(options, keyspace=first or "default")
-    return Target(
+    return SubjectTarget(
         protocol,
         options,
         own,
@@ -212,7 +214,7 @@ def _modes(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _renamed(target: Target, old: TableId, new: TableId) -> Target:
+def _renamed(target: SubjectTarget, old: TableId, new: TableId) -> SubjectTarget:
     """The same way of writing under the topic that the new name gives, where the old name is part of the topic."""
     topic = target.topic
     if sanitise_name(old.table) not in topic:

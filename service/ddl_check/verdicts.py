@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.ddl_check.ports import Registered, Rehearsal, Subjects
+from service.ddl_check.ports import RegisteredVersion, Rehearsal, SubjectLookup
 from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import Published, Target
+from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class SubjectVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RegistryState:
     """What is in a registry, or will be. pending: by subject, schemas that earlier statements may bring in before this
     one. assumed: by subject, taken as registered where nothing is.
     """
 
-    subjects: Subjects
+    subjects: SubjectLookup
     pending: Mapping[str, Sequence[str]]
     assumed: Mapping[str, str]
 
@@ -66,7 +66,7 @@ class Standing:
         base: list[str] = []
         if known is not None and now.newest is None:
             base = [known]
-            taken = Registered(subject, 0, 0, known)
+            taken = RegisteredVersion(subject, 0, 0, known)
             now = replace(self.subjects.rehearse(subject, schema, base), newest=taken)
             now = replace(now, same=taken if schema == known else None)
         waiting = [s for s in self.pending.get(subject, ()) if s != schema]
@@ -77,7 +77,7 @@ class Standing:
 
 
 def judge(
-    change: TableChange, target: Target, before: Published | None, made: Published, standing: Standing
+    change: TableChange, target: SubjectTarget, before: TargetSchema | None, made: TargetSchema, standing: RegistryState
 ) -> list[SubjectVerdict]:
     """Verdicts of key and value subject. before: the table's schemas before the statement."""
     if target.subjects is None:

@@ -16,32 +16,43 @@ from schemas.ddl.parser.statements import (
     DropDatabase,
     DropTables,
     FlashbackDatabase,
-    Name,
     RecoverTable,
     RenameTables,
     RenameTo,
     Statement,
+    TableName,
 )
 from schemas.model.errors import DdlError
 from schemas.model.table import Table, TableId
 from service.history import failures
 from service.history.compare import difference
-from service.history.lazy_catalog import Loaded, catalog
-from service.history.model import DatabaseRow, DdlRecord, Drift, DriftKind, Key, NameRow, Outcome, Rows, State, key_of
+from service.history.lazy_catalog import LazyNames, catalog
+from service.history.model import (
+    DatabaseRow,
+    DdlRecord,
+    Drift,
+    DriftKind,
+    EventOutcome,
+    HistoryRows,
+    Key,
+    NameRow,
+    State,
+    key_of,
+)
 from service.history.statements import involved, statement_of
 
 V = TypeVar("V", Table, Relation)
 
 
-class Step:
+class EventApplication:
     """An event about to be applied to the rows before it."""
 
-    def __init__(self, rows: Rows, record: DdlRecord) -> None:
+    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
         self.rows, self.record = rows, record
         self.position = record.position
-        self.out = Outcome()
+        self.out = EventOutcome()
 
-    def run(self) -> Outcome:
+    def run(self) -> EventOutcome:
         """Never raises DdlError: what can't be read or applied becomes rows that say so."""
         if self.record.mode == "form":
             self.snapshot(self.record.carried)
@@ -159,7 +170,7 @@ class Step:
     def _changed(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
         """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
         databases = after.databases
-        assert isinstance(databases, Loaded)
+        assert isinstance(databases, LazyNames)
         for db, database in databases.changes.items():
             self._database(db, database)
             if database is None:
@@ -236,7 +247,7 @@ class Step:
         """New name → the row of the logical table that has it after the statement, where names change."""
         db, found = self.record.db, dict[Key, NameRow | None]()
 
-        def now(name: Name) -> NameRow | None:
+        def now(name: TableName) -> NameRow | None:
             key = _key(name, db)
             return found[key] if key in found else self.before(key)
 
@@ -300,7 +311,7 @@ class Step:
 
 def _changes(names: Names[V]) -> dict[str, V | None]:
     """What a statement changed; in a database that it made, all that is there."""
-    if isinstance(names, Loaded):
+    if isinstance(names, LazyNames):
         return dict(names.changes)
     return {one.id.table.lower(): one for one in names}
 
@@ -309,5 +320,5 @@ def _without(before: Catalog, id_: TableId) -> Catalog:
     return before.without_table(id_)
 
 
-def _key(name: Name, db: str) -> Key:
+def _key(name: TableName, db: str) -> Key:
     return (name.db or db).lower(), name.table.lower()

@@ -10,12 +10,12 @@ from schemas.model.table import TableId
 from service.history.model import Key, NameRow, State, key_of
 
 if TYPE_CHECKING:
-    from service.history.apply_event import Step
+    from service.history.apply_event import EventApplication
 
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 
 
-def not_read(step: Step, error: DdlError) -> None:
+def not_read(step: EventApplication, error: DdlError) -> None:
     """The table that the message names is unknown from here on, unless the message carries it."""
     record = step.record
     step.out.error = error.detail
@@ -23,7 +23,7 @@ def not_read(step: Step, error: DdlError) -> None:
         _unknown(step, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}")
 
 
-def not_applied(step: Step, statement: Statement, error: DdlError) -> None:
+def not_applied(step: EventApplication, statement: Statement, error: DdlError) -> None:
     """As `not_read`, of the tables that the statement names."""
     step.out.error = error.detail
     record, db = step.record, step.record.db
@@ -49,7 +49,7 @@ def not_applied(step: Step, statement: Statement, error: DdlError) -> None:
                 _unknown(step, TableId(db, record.table), state, reason)
 
 
-def _unknown(step: Step, id_: TableId, state: State, reason: str) -> None:
+def _unknown(step: EventApplication, id_: TableId, state: State, reason: str) -> None:
     key = key_of(id_)
     old = step.before(key)
     carried = step.record.carried
@@ -68,7 +68,7 @@ def _unknown(step: Step, id_: TableId, state: State, reason: str) -> None:
     step.put(id_, state, table_id=table_id, since=since, reason=reason, dropped=dropped)
 
 
-def _moved(step: Step, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
+def _moved(step: EventApplication, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
     """Renames of which one failed: what is known moves as far as it can. keep: the tables' columns did not change."""
     now: dict[Key, NameRow | None] = {}
     for old, new in pairs:

@@ -8,13 +8,13 @@ from typing import TypeVar
 from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
 from schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
 from schemas.model.table import Table, TableId
-from service.history.model import DatabaseRow, NameRow, Position, Rows, State
+from service.history.model import DatabaseRow, HistoryPosition, HistoryRows, NameRow, State
 
 V = TypeVar("V")
 _ALWAYS_THERE = "test"  # the database of a new cluster
 
 
-class Loaded(Names[V]):
+class LazyNames(Names[V]):
     """Names that are loaded one by one; `changes` (lower case) is what statements made of them, None for gone."""
 
     __slots__ = ("_list", "_load", "changes")
@@ -34,7 +34,7 @@ class Loaded(Names[V]):
         return self.changes[key] if key in self.changes else self._load(key)
 
     def _changed(self, name: str, value: V | None) -> Names[V]:
-        return Loaded(self._load, self._list, {**self.changes, name.lower(): value})
+        return LazyNames(self._load, self._list, {**self.changes, name.lower(): value})
 
     def __iter__(self) -> Iterator[V]:
         yield from (value for key, value in self._list() if key not in self.changes)
@@ -44,11 +44,11 @@ class Loaded(Names[V]):
         return sum(1 for _ in self)
 
 
-def catalog(rows: Rows, before: Position) -> Catalog:
+def catalog(rows: HistoryRows, before: HistoryPosition) -> Catalog:
     """The catalog just before a position."""
     return Catalog(
-        Loaded(lambda db: _database(rows, db, before), _unlisted),
-        Loaded(lambda db: _gone(rows, db, before), _unlisted),
+        LazyNames(lambda db: _database(rows, db, before), _unlisted),
+        LazyNames(lambda db: _gone(rows, db, before), _unlisted),
     )
 
 
@@ -56,7 +56,7 @@ def _unlisted() -> Iterable[tuple[str, Database]]:
     raise NotImplementedError("no statement is about all databases")
 
 
-def _database(rows: Rows, db: str, before: Position) -> Database | None:
+def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     row = rows.database(db, before)
     if row is None:
         implied = _implied(rows, db, before)
@@ -64,7 +64,7 @@ def _database(rows: Rows, db: str, before: Position) -> Database | None:
     return _with_names(rows, Database(row.name, _charset(row)), before, row) if row.live else None
 
 
-def _implied(rows: Rows, db: str, before: Position) -> Database | None:
+def _implied(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """A database whose CREATE was not seen: known by its tables."""
     if db == _ALWAYS_THERE:
         return Database(_ALWAYS_THERE, DEFAULT)
@@ -76,7 +76,7 @@ def _charset(row: DatabaseRow) -> Charset:
     return Charset(row.charset, row.collate)
 
 
-def _with_names(rows: Rows, database: Database, before: Position, row: DatabaseRow | None) -> Database:
+def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, row: DatabaseRow | None) -> Database:
     db = database.name.lower()
 
     def newest() -> list[NameRow]:
@@ -91,22 +91,22 @@ def _with_names(rows: Rows, database: Database, before: Position, row: DatabaseR
     return Database(
         database.name,
         database.charset,
-        Loaded(
+        LazyNames(
             lambda key: _table(rows, rows.name((db, key), before)),
             lambda: [(r.id.table.lower(), t) for r in newest() if (t := _table(rows, r))],
         ),
-        Loaded(
+        LazyNames(
             lambda key: _relation(rows.name((db, key), before)),
             lambda: [(r.id.table.lower(), one) for r in newest() if (one := _relation(r))],
         ),
-        Loaded(
+        LazyNames(
             lambda key: dropped(rows.name((db, key), before)),
             lambda: [(r.id.table.lower(), t) for r in newest() if (t := dropped(r))],
         ),
     )
 
 
-def _table(rows: Rows, row: NameRow | None) -> Table | None:
+def _table(rows: HistoryRows, row: NameRow | None) -> Table | None:
     return rows.table(row.form, row.id) if row is not None and row.has_table and row.form else None
 
 
@@ -114,7 +114,7 @@ def _relation(row: NameRow | None) -> Relation | None:
     return Relation(row.relation, row.id) if row is not None and row.state is State.RELATION else None
 
 
-def _gone(rows: Rows, db: str, before: Position) -> Database | None:
+def _gone(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """What FLASHBACK DATABASE can bring back: the tables that went when the database went."""
     row = rows.database(db, before)
     if row is None or row.live:
@@ -130,4 +130,4 @@ def _gone(rows: Rows, db: str, before: Position) -> Database | None:
         by_name.update({} if by_name else tables())
         return by_name.get(key)
 
-    return Database(row.name, _charset(row), Loaded(one, tables))
+    return Database(row.name, _charset(row), LazyNames(one, tables))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from schemas.ddl.parser.lexer import SHOW, Mode
+from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
 from schemas.formats.base import Context
@@ -48,7 +48,7 @@ _SNAPSHOT: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ManualEntry:
     changefeed: str
     records: tuple[DdlRecord, ...]
 
@@ -58,7 +58,7 @@ class SubjectTexts(Protocol):
         """(schema text, version) of a subject; its newest version with None."""
 
 
-def ddl_given(body: Json, history: HistoryReader) -> Given:
+def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
     """A statement, for the changefeed that is named, or the only one.
 
     RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
@@ -73,14 +73,14 @@ def ddl_given(body: Json, history: HistoryReader) -> Given:
     db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
     record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
-    return Given(record.changefeed, (record,))
+    return ManualEntry(record.changefeed, (record,))
 
 
 def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     """The table that a statement is about, "" for none; RENAME: its new name. RegistryError where it can't be read."""
-    modes = {"wire": Mode(backslashes=False), "show": SHOW}
+    modes = {"wire": LexicalMode(backslashes=False), "show": SHOW}
     try:
-        statement = parse(query, modes.get(mode) or Mode.typed(sql_mode), db)
+        statement = parse(query, modes.get(mode) or LexicalMode.typed(sql_mode), db)
     except DdlError as error:
         raise RegistryError(error.code, **error.fields) from error
     match statement:
@@ -95,10 +95,10 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     return ""
 
 
-def snapshot_given(body: Json, history: HistoryReader, subjects: SubjectTexts) -> Given:
+def record_snapshot(body: Json, history: HistoryReader, subjects: SubjectTexts) -> ManualEntry:
     """A snapshot: {"query"} (SHOW CREATE TABLE), {"subject", "version"}, or {"message", "format"}.
 
-    Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `ddl_given`.
+    Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `record_ddl`.
     """
     _known(body, _SNAPSHOT)
     sources = [name for name in ("query", "subject", "message") if name in body]
@@ -112,7 +112,7 @@ def snapshot_given(body: Json, history: HistoryReader, subjects: SubjectTexts) -
         when = ms_to_tso(time.time_ns() // 1_000_000)
     one = {"query": _shown, "subject": _registered, "message": _message}[sources[0]]
     record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), subjects)
-    return Given(name, (record,))
+    return ManualEntry(name, (record,))
 
 
 def _shown(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:

@@ -26,7 +26,7 @@ EventState = Literal["pending", "sealed", "failed"]
 class State(StrEnum):
     """What is known of a name since a position.
 
-    KNOWN: its table, exactly. PARTIAL: something of it, see `VersionRow.reason`. ERROR: a DDL could not be read or
+    KNOWN: its table, exactly. PARTIAL: something of it, see `TableVersionRow.reason`. ERROR: a DDL could not be read or
     applied, so that nothing is known until a CREATE or a snapshot. UNKNOWN: it was never described. GONE: dropped, or
     renamed away. RELATION: a view or a sequence, which holds no rows.
     """
@@ -39,7 +39,7 @@ class State(StrEnum):
     RELATION = "RELATION"
 
 
-class Position(NamedTuple):
+class HistoryPosition(NamedTuple):
     """A place in a history: a TSO, and a number that tells apart the events which share it."""
 
     commit_ts: int
@@ -47,8 +47,8 @@ class Position(NamedTuple):
 
 
 LAST_ORDINAL: Final = (1 << 31) - 1
-FIRST: Final = Position(0, 0)
-END: Final = Position((1 << 63) - 1, LAST_ORDINAL)
+FIRST: Final = HistoryPosition(0, 0)
+END: Final = HistoryPosition((1 << 63) - 1, LAST_ORDINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class DdlRecord:
     """Snapshots: what of the table is not known ("" for nothing)."""
 
     @property
-    def position(self) -> Position:
-        return Position(self.commit_ts, self.ordinal)
+    def position(self) -> HistoryPosition:
+        return HistoryPosition(self.commit_ts, self.ordinal)
 
     @property
     def key(self) -> bytes:
@@ -98,7 +98,7 @@ class DdlRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
+class TableVersionRow:
     """What a name stands for from `position` on.
 
     table_id: of the logical table (a UUID): RENAME keeps it, DROP ends it, RECOVER brings it back. table: None unless
@@ -108,7 +108,7 @@ class VersionRow:
     """
 
     id: TableId
-    position: Position
+    position: HistoryPosition
     state: State
     table_id: str = ""
     table: Table | None = None
@@ -135,7 +135,7 @@ class DatabaseRow:
     """A database from `position` on; charset and collate are "" where its CREATE was not seen. live False: dropped."""
 
     name: str
-    position: Position
+    position: HistoryPosition
     live: bool
     charset: str = ""
     collate: str = ""
@@ -143,7 +143,7 @@ class DatabaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Changefeed:
+class HistoryState:
     """A history as a whole. sealed_ts: every DDL at or below it is known and in order. revision: counts its changes."""
 
     name: str
@@ -159,8 +159,8 @@ class AsOf:
     """What is known of a name at a time. version None: nothing yet. pending: how many of its events up to then are not
     sealed. next_ts: the commit_ts of the first version after that."""
 
-    changefeed: Changefeed
-    version: VersionRow | None
+    changefeed: HistoryState
+    version: TableVersionRow | None
     ddl: DdlRecord | None
     pending: int
     next_ts: int | None
@@ -211,7 +211,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Taken:
+class BatchOutcome:
     """What became of a batch. late: sealed behind others that were sealed before. failed: among those sealed."""
 
     new: int = 0
@@ -225,7 +225,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildOutcome:
     """events: applied again. healed: those that had failed and do not any more. failed: those that still do."""
 
     events: int = 0
@@ -244,10 +244,10 @@ def key_of(id_: TableId | tuple[str, str]) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """`model.VersionRow`, with digests of forms in the place of tables. dropped: (table_id, form, name it had)."""
+    """`model.TableVersionRow`, with digests of forms in the place of tables. dropped: (table_id, form, name it had)."""
 
     id: TableId
-    position: Position
+    position: HistoryPosition
     state: State
     table_id: str = ""
     form: bytes | None = None
@@ -272,21 +272,21 @@ class NameRow:
         return (*(self.id, self.state, self.table_id, self.form, self.since, self.reason, self.relation, self.dropped),)
 
 
-class Rows(Protocol):
+class HistoryRows(Protocol):
     """What names and databases were just before a position."""
 
-    def name(self, key: Key, before: Position) -> NameRow | None: ...
+    def name(self, key: Key, before: HistoryPosition) -> NameRow | None: ...
 
-    def database(self, db: str, before: Position) -> DatabaseRow | None:
+    def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
         """db in lower case."""
 
-    def names(self, db: str, before: Position) -> list[NameRow]:
+    def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         """The newest row of each name in a database, in the order of the names."""
 
-    def any_name(self, db: str, before: Position) -> NameRow | None:
+    def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         """One of `names`, if there are any."""
 
-    def following(self, key: Key, after: Position) -> NameRow | None:
+    def following(self, key: Key, after: HistoryPosition) -> NameRow | None:
         """What a name becomes next after a position."""
 
     def table(self, form: bytes, id_: TableId) -> Table:
@@ -297,7 +297,7 @@ class Rows(Protocol):
 
 
 @dataclass(slots=True)
-class Outcome:
+class EventOutcome:
     """What one event makes of the rows before it. involved: names on which that depends, or which it is about."""
 
     names: dict[Key, NameRow] = field(default_factory=dict)
@@ -307,17 +307,17 @@ class Outcome:
     error: str | None = None
 
 
-class Book(Rows, Protocol):
+class HistoryTransaction(HistoryRows, Protocol):
     """A history that is being written, in one transaction."""
 
-    def newest(self) -> Position:
+    def newest(self) -> HistoryPosition:
         """The position of the last sealed event."""
 
-    def next_event(self, after: Position, keys: Collection[Key]) -> DdlRecord | None:
+    def next_event(self, after: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         """The first sealed event after a position whose effect depends on one of these names (or perhaps does)."""
 
-    def rows_at(self, position: Position) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
+    def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
         """The rows that the event there made."""
 
-    def write(self, record: DdlRecord, outcome: Outcome, *, again: bool) -> None:
+    def write(self, record: DdlRecord, outcome: EventOutcome, *, again: bool) -> None:
         """Put the event's rows in; again: in the place of those it made before."""

@@ -7,7 +7,17 @@ from __future__ import annotations
 from typing import Protocol
 
 from schemas.ddl.executor.catalog import Catalog
-from service.history.model import AsOf, Batch, Changefeed, DdlRecord, Drift, Place, Rebuilt, Taken, VersionRow
+from service.history.model import (
+    AsOf,
+    Batch,
+    BatchOutcome,
+    DdlRecord,
+    Drift,
+    HistoryState,
+    Place,
+    RebuildOutcome,
+    TableVersionRow,
+)
 
 
 class HistoryReader(Protocol):
@@ -16,10 +26,10 @@ class HistoryReader(Protocol):
     changefeed: None means the only one there is.
     """
 
-    def changefeeds(self) -> list[Changefeed]:
+    def changefeeds(self) -> list[HistoryState]:
         """All of them, by name."""
 
-    def changefeed(self, name: str | None = None) -> Changefeed:
+    def changefeed(self, name: str | None = None) -> HistoryState:
         """One of them. RegistryError UNKNOWN_CHANGEFEED, or WHICH_CHANGEFEED where there are several."""
 
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
@@ -30,19 +40,19 @@ class HistoryReader(Protocol):
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
-    ) -> VersionRow | None:
+    ) -> TableVersionRow | None:
         """The newest version with commit_ts < ts (<= with `inclusive`); without ts the newest. None: nothing is known
         of this name until ts."""
 
     def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
         """`version_at` with all that belongs to the answer."""
 
-    def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
+    def versions(self, changefeed: str | None, db: str, table: str) -> list[TableVersionRow]:
         """All versions of a name, oldest first; with `to_ts`."""
 
     def tables(
         self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
-    ) -> list[VersionRow]:
+    ) -> list[TableVersionRow]:
         """The newest version of each name, by name in lower case; without their tables."""
 
     def ddl(
@@ -76,14 +86,14 @@ class HistoryReader(Protocol):
 class HistoryWriter(Protocol):
     """Changes to histories; each call is one transaction, and is done entirely or not at all."""
 
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
-        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `Changefeed`.
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
+        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
 
         strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
         TRACKED_TWICE where somebody else has read on in the meantime.
         """
 
-    def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
         """Apply again the events that failed, and what depends on them; or make all versions anew."""
 
 

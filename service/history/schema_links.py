@@ -12,14 +12,14 @@ from typing import Any, Protocol
 from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
 from service.history.ports import HistoryReader
-from service.history.table_schemas import Derivations, Derived, Mode, rarer
+from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer
 
 Json = dict[str, Any]
 _PAGE = 5000
 _MOST = 1000
 
 
-class Newest(Protocol):
+class NewestVersion(Protocol):
     """A registered version, as the registry has it."""
 
     @property
@@ -35,8 +35,8 @@ class Newest(Protocol):
 def registry_drift(
     history: HistoryReader,
     changefeed: str,
-    newest: Iterable[tuple[Newest, str, str]],
-    derivations: Derivations,
+    newest: Iterable[tuple[NewestVersion, str, str]],
+    derivations: TableSchemaCache,
     canonical: Callable[[str], str],
 ) -> list[Json]:
     """Subjects whose newest version no known version of the table gives, at most 1,000.
@@ -79,7 +79,7 @@ class _Judge:
     history: HistoryReader
     changefeed: str
     keyspace: str
-    derivations: Derivations
+    derivations: TableSchemaCache
     canonical: Callable[[str], str]
 
     def gives(self, id_: TableId, wanted: str) -> bool:
@@ -99,22 +99,22 @@ class _Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredVersion:
     subject: str
     version: int
     id: int
 
 
-class Subjects(Protocol):
+class SchemaHolders(Protocol):
     """The registry, as far as links need it."""
 
-    def holding(self, texts: Iterable[str]) -> dict[str, list[Registered]]:
+    def holding(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
         """Schema text → the subject versions, undeleted, that hold this schema."""
 
 
-def links(derived: Derived, subjects: Subjects) -> list[Json]:
+def links(derived: TableSchemas, subjects: SchemaHolders) -> list[Json]:
     """The subject versions with one of the table's schemas, each with the modes in which TiCDC writes it so."""
-    modes: dict[tuple[str, str], list[Mode]] = {}
+    modes: dict[tuple[str, str], list[AvroModes]] = {}
     for one in derived.schemas:
         if one.text is not None:
             modes.setdefault((one.text, one.part), []).append(one.mode)

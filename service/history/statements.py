@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterDatabase,
@@ -14,11 +14,11 @@ from schemas.ddl.parser.statements import (
     DropTables,
     ExchangePartition,
     FlashbackDatabase,
-    Name,
     RecoverTable,
     RenameTables,
     RenameTo,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.model.errors import DdlError
@@ -32,7 +32,7 @@ def statement_of(record: DdlRecord) -> Statement:
     """DdlError where it can't be read; also for a snapshot whose statement is no CREATE TABLE."""
     if record.mode == ALTERED:
         raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
-    mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or Mode.typed(record.sql_mode)
+    mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or LexicalMode.typed(record.sql_mode)
     found = parse(record.query, mode, record.db)
     if record.kind == "snapshot" and not (isinstance(found, CreateTable) and found.like is None):
         raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
@@ -78,5 +78,5 @@ def involved(record: DdlRecord, statement: Statement | None) -> set[Key]:
     return set()
 
 
-def _key(name: Name, db: str) -> Key:
+def _key(name: TableName, db: str) -> Key:
     return (name.db or db).lower(), name.table.lower()

@@ -106,7 +106,7 @@ def digest(form: bytes) -> bytes:
     return hashlib.blake2b(form, digest_size=16).digest()
 
 
-class Tables:
+class TableCache:
     """Decoded tables, the least recently used dropped first; `most` counts columns. For several threads."""
 
     def __init__(self, most: int = 250_000) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from schemas.ddl.executor.apply import apply, touched
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.executor.indexes import PRIMARY
-from schemas.ddl.parser.lexer import WIRE, Mode
+from schemas.ddl.parser.lexer import WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import Column, Table, TableId
@@ -60,7 +60,7 @@ def _statements(recorded: dict[str, Any], mode: HistoryMode) -> list[tuple[str, 
     """(database, statement) pairs of a line, parsed."""
     if mode == "typed":
         db = recorded["db"]
-        return [(db, parse(recorded["ddl"], Mode.typed(recorded["sql_mode"]), db))]
+        return [(db, parse(recorded["ddl"], LexicalMode.typed(recorded["sql_mode"]), db))]
     return [(db, parse(query, WIRE, db)) for db, query in recorded["wire"]]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from schemas.ddl.executor.show_create import show_create
 from schemas.formats.avro import schema
-from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.debezium import json_schema
 from schemas.model import spark_types
 from schemas.model.errors import DdlError, WireError
@@ -48,7 +48,7 @@ def of_schemas(value: str, key: str | None, db: str, table: str, subject: str) -
     return Table(id_, columns, indexes), reason
 
 
-def _record(text: str, subject: str) -> Record:
+def _record(text: str, subject: str) -> RecordReader:
     try:
         return compile_record(text, f"subject {subject}")
     except WireError as error:
@@ -80,7 +80,7 @@ _BIGINT: Final = ("long", "string")
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class AvroModes:
     """How a changefeed writes Avro: avro-decimal-handling-mode, avro-bigint-unsigned-handling-mode, tidb-extension."""
 
     decimal: str
@@ -100,7 +100,7 @@ class Mode:
         return {"decimal": self.decimal, "bigint_unsigned": self.bigint, "extension": self.extension}
 
 
-MODES: Final = tuple(Mode(*of) for of in product(_DECIMAL, _BIGINT, (False, True)))
+MODES: Final = tuple(AvroModes(*of) for of in product(_DECIMAL, _BIGINT, (False, True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +108,20 @@ class Schema:
     """A schema that TiCDC registers: text is None where it can't be said what it is, and `problem` says why."""
 
     part: str
-    mode: Mode
+    mode: AvroModes
     text: str | None
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class TableSchemas:
     """Everything of one table. `body` is the JSON that `/history/…/at/…` shows of it."""
 
     schemas: tuple[Schema, ...]
     body: Json
 
 
-def derive(table: Table, keyspace: str = "default") -> Derived:
+def derive(table: Table, keyspace: str = "default") -> TableSchemas:
     """Nothing is raised: what can't be derived says why. keyspace: the changefeed's, the first part of namespaces."""
     schemas: list[Schema] = []
     shown: list[Json] = []
@@ -152,7 +152,7 @@ def derive(table: Table, keyspace: str = "default") -> Derived:
         "debezium": _debezium(table),
         "spark": _spark(table),
     }
-    return Derived(tuple(schemas), body)
+    return TableSchemas(tuple(schemas), body)
 
 
 def rarer(table: Table, keyspace: str) -> Iterator[str]:
@@ -166,7 +166,7 @@ def rarer(table: Table, keyspace: str) -> Iterator[str]:
                 yield text
 
 
-def _schema(part: str, mode: Mode, table: Table, options: Options) -> Schema:
+def _schema(part: str, mode: AvroModes, table: Table, options: Options) -> Schema:
     try:
         if part == "value":
             return Schema(part, mode, schema.value_schema(table, options))
@@ -202,15 +202,15 @@ def _debezium(table: Table) -> Json:
         return {"key": None, "value": None, "problem": problem}
 
 
-class Derivations:
+class TableSchemaCache:
     """The least recently used are dropped first."""
 
     def __init__(self, most: int = 400) -> None:
         self._most = most
-        self._kept: OrderedDict[tuple[object, ...], Derived] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], TableSchemas] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, table: Table, form: str, keyspace: str = "default") -> Derived:
+    def of(self, table: Table, form: str, keyspace: str = "default") -> TableSchemas:
         """form: `VersionRow.form`."""
         zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
         key = (form, table.id, keyspace, zoned)

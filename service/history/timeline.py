@@ -6,21 +6,21 @@ anew, in order, until nothing is different from what it was: a late event costs 
 
 from __future__ import annotations
 
-from service.history.apply_event import Step
-from service.history.model import Book, DdlRecord, Key, Outcome
+from service.history.apply_event import EventApplication
+from service.history.model import DdlRecord, EventOutcome, HistoryTransaction, Key
 
 
-def seal(book: Book, record: DdlRecord) -> Outcome:
+def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
     """Apply one event, and again the later ones that it concerns."""
     late = record.position < book.newest()
-    outcome = Step(book, record).run()
+    outcome = EventApplication(book, record).run()
     book.write(record, outcome, again=False)
     if late:
         again(book, record, _keys(outcome))
     return outcome
 
 
-def again(book: Book, record: DdlRecord, dirty: set[Key]) -> int:
+def again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
     """Apply anew the events after `record` that depend on names which are not what they were. How many that were."""
     at, count = record.position, 0
     while dirty:
@@ -28,7 +28,7 @@ def again(book: Book, record: DdlRecord, dirty: set[Key]) -> int:
         if following is None:
             break
         names, databases = book.rows_at(following.position)
-        outcome = Step(book, following).run()
+        outcome = EventApplication(book, following).run()
         book.write(following, outcome, again=True)
         at, count = following.position, count + 1
         for key in names.keys() | outcome.names.keys():
@@ -47,5 +47,5 @@ def _mark(dirty: set[Key], key: Key, same: bool) -> None:
         dirty.add(key)
 
 
-def _keys(outcome: Outcome) -> set[Key]:
+def _keys(outcome: EventOutcome) -> set[Key]:
     return {*outcome.names, *((db, "") for db in outcome.databases)}

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from schemas.inputs.kafka_settings import client_settings
 from schemas.model.errors import SetupError
 from service.migration.dump_file import read_records, write_records
-from service.migration.http_client import Access, Http, Told, masked, silent
-from service.migration.plan import Plan, carry_out, fingerprint, merged, with_contents
+from service.migration.http_client import HttpRegistry, RegistryLogin, Told, masked, silent
+from service.migration.plan import MigrationPlan, carry_out, fingerprint, merged, with_contents
 from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget, obstacles
-from service.migration.schemas_topic import Topic
-from service.migration.snapshot import Same, Snapshot, snapshot_of, understood
+from service.migration.schemas_topic import SchemasTopic
+from service.migration.snapshot import SchemaComparison, Snapshot, snapshot_of, understood
 from service.migration.topic_records import (
     TopicRecord,
     config_record,
@@ -29,7 +29,7 @@ from service.migration.topic_records import (
 )
 from service.migration.topic_replay import Replay
 from service.registry.config import LEVEL
-from service.registry.deadline import patiently
+from service.registry.deadline import retry_until
 from service.registry.names import SERVER
 from service.registry.ports import Store
 from service.registry.registry import Registry
@@ -41,7 +41,7 @@ _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 
 
 @dataclass(slots=True)
-class Found:
+class ReadResult:
     """What was read: `counted` records or answers by sort, `broken` ones with their reasons, what was `left_out`."""
 
     snapshot: Snapshot
@@ -53,34 +53,34 @@ class Found:
 
 
 @dataclass(slots=True)
-class Written:
+class WriteResult:
     """What came of a plan: `unread` versions are there, but this registry can't read their schema."""
 
-    plan: Plan
+    plan: MigrationPlan
     done: bool = False
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-Planner = Callable[[Snapshot], Plan]
+Planner = Callable[[Snapshot], MigrationPlan]
 """From what a target holds to what is to be changed."""
 
 
-class Place(Protocol):
+class Endpoint(Protocol):
     name: str
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         """Everything that is there. Raises SetupError."""
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ConnectionOptions:
     """How places are reached. `overwrite`: a file that is there may be replaced."""
 
-    access: Access = field(default_factory=Access)
+    access: RegistryLogin = field(default_factory=RegistryLogin)
     servers: str | None = None
     kafka_config: Path | None = None
     wait_seconds: float = 25.0
@@ -89,7 +89,7 @@ class Ways:
 
 
 @contextmanager
-def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
+def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> Iterator[Endpoint]:
     """The place that a word of the command line names. Raises SetupError.
 
     `create`: a store that is not there is made when it is opened; otherwise it is an error.
@@ -98,15 +98,15 @@ def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
         name = text[len(TOPIC) :]
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
-        topic = Topic(name, client_settings(ways.servers, ways.kafka_config, "a topic"), ways.told)
+        topic = SchemasTopic(name, client_settings(ways.servers, ways.kafka_config, "a topic"), ways.told)
         try:
-            yield TopicPlace(topic)
+            yield TopicEndpoint(topic)
         finally:
             topic.close()
     elif text.startswith(("http://", "https://")):
-        http = Http(text, ways.access)
+        http = HttpRegistry(text, ways.access)
         try:
-            yield RestPlace(http, ways.told)
+            yield RestEndpoint(http, ways.told)
         finally:
             http.close()
     elif text.startswith(_STORES):
@@ -114,11 +114,11 @@ def place(text: str, ways: Ways, *, create: bool = True) -> Iterator[Place]:
             raise SetupError("USAGE", details=f"there is no store {masked(text)}")
         store = open_store(text, wait_seconds=ways.wait_seconds)
         try:
-            yield StorePlace(store, masked(text), ways.told)
+            yield StoreEndpoint(store, masked(text), ways.told)
         finally:
             store.close()
     else:
-        yield FilePlace(text, ways)
+        yield FileEndpoint(text, ways)
 
 
 def is_there(text: str) -> bool:
@@ -127,20 +127,20 @@ def is_there(text: str) -> bool:
     return scheme != "sqlite" or Path(path).exists()
 
 
-class NothingThere:
+class EmptyEndpoint:
     """Stands for a store that is not there, when nothing is to be written to it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def read(self) -> Found:
-        return Found(Snapshot())
+    def read(self) -> ReadResult:
+        return ReadResult(Snapshot())
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
-        return Written(planner(Snapshot()))
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
+        return WriteResult(planner(Snapshot()))
 
 
-class StorePlace:
+class StoreEndpoint:
     """A store of ours. All of a plan is one transaction."""
 
     def __init__(self, store: Store, name: str, told: Told = silent) -> None:
@@ -149,33 +149,33 @@ class StorePlace:
         self._told = told
         self._registry = Registry(store)
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         with self._store.read() as tx:
-            return Found(snapshot_of(tx))
+            return ReadResult(snapshot_of(tx))
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Held through an outage of the store, as a request is: then all of it is done again."""
-        return patiently(lambda: self._write(source, planner, dry_run), self._store.wait_seconds)
+        return retry_until(lambda: self._write(source, planner, dry_run), self._store.wait_seconds)
 
-    def _write(self, source: Snapshot, planner: Planner, dry_run: bool) -> Written:
+    def _write(self, source: Snapshot, planner: Planner, dry_run: bool) -> WriteResult:
         with self._store.read() as reader:
             plan = planner(snapshot_of(reader))
         # Schemas are read before anybody is kept waiting; then what is there is looked at again, alone.
         ready, unread = self._understood(plan, source)
         if plan.conflicts or dry_run or not plan.changes:
-            return Written(plan, unread=unread)
+            return WriteResult(plan, unread=unread)
         with self._store.write() as tx:
             plan = planner(snapshot_of(tx))
             if plan.conflicts:
-                return Written(plan, unread=unread)
+                return WriteResult(plan, unread=unread)
             missing = [stored for stored in plan.add if (stored.subject, stored.version) not in ready]
             more, _ = understood(self._registry, missing, source)
             ready |= {(stored.subject, stored.version): stored for stored in more}
             self._told("writing", 0, None)
             carry_out(tx, with_contents(plan, ready.values()))
-        return Written(plan, done=True, unread=unread)
+        return WriteResult(plan, done=True, unread=unread)
 
-    def _understood(self, plan: Plan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
+    def _understood(self, plan: MigrationPlan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
         ready, unread = understood(self._registry, self._counted(plan.add), source)
         shown = [f"{subject} version {version}" for subject, version in unread]
         return {(stored.subject, stored.version): stored for stored in ready}, shown
@@ -186,83 +186,83 @@ class StorePlace:
             self._told("schemas read", done, len(versions))
 
 
-class TopicPlace:
+class TopicEndpoint:
     """A `_schemas` topic."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: SchemasTopic) -> None:
         self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         return replayed(self._topic.records())
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         there = self._topic.exists()
-        found = self.read() if there else Found(Snapshot())
+        found = self.read() if there else ReadResult(Snapshot())
         if found.broken:
             details = f"{self.name} holds {found.broken_count} broken records, the first: {found.broken[0]}"
             raise SetupError("USAGE", details=details)
         plan = planner(found.snapshot)
         if plan.conflicts or dry_run or not plan.changes:
-            return Written(plan)
+            return WriteResult(plan)
         if not there:
             self._topic.create()
         records = list(topic_records(plan, source, found.snapshot))
         self._topic.write(records, len(records))
-        return Written(plan, done=True)
+        return WriteResult(plan, done=True)
 
 
-class FilePlace:
+class FileEndpoint:
     """A dump file."""
 
-    def __init__(self, path: str, ways: Ways) -> None:
+    def __init__(self, path: str, ways: ConnectionOptions) -> None:
         self.name = path
         self._overwrite = ways.overwrite
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         return replayed(read_records(self.name))
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         plan = planner(Snapshot())
         there = self.name != "-" and Path(self.name).exists()
         if plan.conflicts:
-            return Written(plan)
+            return WriteResult(plan)
         if there:
             found = self.read()
             if not found.broken and fingerprint(found.snapshot) == fingerprint(source):
-                return Written(planner(found.snapshot))
+                return WriteResult(planner(found.snapshot))
             if not self._overwrite:
                 details = f"{self.name} is there and holds something else; --overwrite replaces it"
                 raise SetupError("USAGE", details=details)
         if not dry_run:
             write_records(self.name, records_of(source))
-        return Written(plan, done=not dry_run)
+        return WriteResult(plan, done=not dry_run)
 
 
-class RestPlace:
+class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: Http, told: Told = silent) -> None:
+    def __init__(self, http: HttpRegistry, told: Told = silent) -> None:
         self.name = http.name
         self._http = http
         self._told = told
 
-    def read(self) -> Found:
+    def read(self) -> ReadResult:
         reading = RestSource(self._http, self._told)
         snapshot = reading.read()
-        return Found(
+        return ReadResult(
             snapshot,
             left_out=dict(reading.left_out),
             broken=reading.broken[:1000],
             broken_count=len(reading.broken),
         )
 
-    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> Written:
+    def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         target = self._holding(source)
         plan = planner(target)
         plan.add_conflicts(obstacles(plan, source, target))
         if plan.conflicts or dry_run or not plan.changes:
-            return Written(plan)
+            return WriteResult(plan)
         writing = RestTarget(self._http, self._told)
         writing.carry_out(plan, source, target)
         left = planner(self._holding(source))
@@ -270,7 +270,7 @@ class RestPlace:
         if missing or left.conflicts:
             told = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
             raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {told}")
-        return Written(plan, done=True, notes=writing.left_out)
+        return WriteResult(plan, done=True, notes=writing.left_out)
 
     def _holding(self, source: Snapshot) -> Snapshot:
         """What is there, to be compared with a source."""
@@ -286,10 +286,10 @@ class RestPlace:
         return found
 
 
-def replayed(records: Iterable[TopicRecord]) -> Found:
+def replayed(records: Iterable[TopicRecord]) -> ReadResult:
     """What the records of a topic come to."""
     replay = Replay(now=time.time_ns() // 1_000_000).apply_all(records)
-    return Found(
+    return ReadResult(
         replay.snapshot,
         dict(replay.kinds),
         dict(replay.unknown),
@@ -299,7 +299,7 @@ def replayed(records: Iterable[TopicRecord]) -> Found:
     )
 
 
-def topic_records(plan: Plan, source: Snapshot, there: Snapshot) -> Iterator[TopicRecord]:
+def topic_records(plan: MigrationPlan, source: Snapshot, there: Snapshot) -> Iterator[TopicRecord]:
     """The records that carry a plan out in a topic."""
     marks = {**there.marks, **source.marks}
     yield from marks_record({context: max(n, there.marks.get(context, 0)) for context, n in marks.items()})
@@ -318,8 +318,8 @@ def topic_records(plan: Plan, source: Snapshot, there: Snapshot) -> Iterator[Top
 def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner:
     """The plan of an import, for whatever a target holds."""
 
-    def planned(target: Snapshot) -> Plan:
-        alike = Same(_READER, source, target)
+    def planned(target: Snapshot) -> MigrationPlan:
+        alike = SchemaComparison(_READER, source, target)
         return merged(source, target, alike=alike, overwrite_settings=overwrite_settings)
 
     return planned

@@ -33,7 +33,7 @@ CONNECTIONS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RegistryResponse:
     """What came back; `media` is the content type without its parameters."""
 
     status: int
@@ -56,15 +56,15 @@ class Answer:
         return f"HTTP {self.status}: {str(text)[:300]}"
 
 
-class Asker(Protocol):
+class RegistryClient(Protocol):
     name: str
 
-    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
         """One request. `target` is path and query, escaped. Raises SetupError REGISTRY_UNREACHABLE."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegistryLogin:
     """How one gets into a registry. `user` is NAME:PASSWORD; it wins over what stands in the URL.
 
     `passing` are the statuses that are tried again, for `wait` seconds.
@@ -78,10 +78,10 @@ class Access:
     passing: tuple[int, ...] = PASSING
 
 
-class Http:
+class HttpRegistry:
     """A registry at a URL. Transport errors and passing statuses are tried again for `wait` seconds."""
 
-    def __init__(self, url: str, access: Access = Access()) -> None:  # frozen
+    def __init__(self, url: str, access: RegistryLogin = RegistryLogin()) -> None:  # frozen
         try:
             import httpx2
         except ImportError:
@@ -104,7 +104,7 @@ class Http:
         )
         self._base = urlunsplit((parts.scheme, host, "/", "", ""))
 
-    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         end, pause = time.monotonic() + self._wait, _FIRST_PAUSE
         while True:
@@ -123,19 +123,21 @@ class Http:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _once(self, method: str, target: str, data: bytes | None) -> Answer:
+    def _once(self, method: str, target: str, data: bytes | None) -> RegistryResponse:
         # The target goes out as it is: a client that tidies paths would make another subject of "." or "a%2Fb".
         request = self._client.build_request(
             method, self._base, content=data, extensions={"target": (self._path + target).encode("ascii")}
         )
         response = self._client.send(request)
-        return Answer(response.status_code, response.content, _media(response.headers.get("content-type", "")))
+        return RegistryResponse(
+            response.status_code, response.content, _media(response.headers.get("content-type", ""))
+        )
 
     def close(self) -> None:
         self._client.close()
 
 
-class InProcess:
+class AppRegistry:
     """An ASGI app of this process, asked without a socket. Safe to use from many threads."""
 
     def __init__(self, app: ASGIApp, name: str = "this service") -> None:
@@ -145,11 +147,11 @@ class InProcess:
         self._thread = threading.Thread(target=self._loop.run_forever, name="asking", daemon=True)
         self._thread.start()
 
-    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
         data = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         return asyncio.run_coroutine_threadsafe(self._ask(method, target, data), self._loop).result()
 
-    async def _ask(self, method: str, target: str, data: bytes) -> Answer:
+    async def _ask(self, method: str, target: str, data: bytes) -> RegistryResponse:
         path, _, query = target.partition("?")
         headers = {"host": "localhost", "accept": f"{V1}, application/json", "content-type": V1}
         scope = {
@@ -181,7 +183,7 @@ class InProcess:
         start = next(message for message in sent if message["type"] == "http.response.start")
         media = {name.lower(): value for name, value in start.get("headers", ())}.get(b"content-type", b"").decode()
         whole = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
-        return Answer(start["status"], whole, _media(media))
+        return RegistryResponse(start["status"], whole, _media(media))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -189,7 +191,7 @@ class InProcess:
         self._loop.close()
 
 
-def listed(asker: Asker, target: str) -> list[Any]:
+def listed(asker: RegistryClient, target: str) -> list[Any]:
     """A list that must be there. Raises SetupError."""
     answer = asker.ask("GET", target)
     if answer.status != 200 or not isinstance(answer.json, list):
@@ -197,7 +199,7 @@ def listed(asker: Asker, target: str) -> list[Any]:
     return list(answer.json)
 
 
-def refused(asker: Asker, what: str, answer: Answer) -> SetupError:
+def refused(asker: RegistryClient, what: str, answer: RegistryResponse) -> SetupError:
     return SetupError("REGISTRY_REFUSED", url=asker.name, what=what, details=answer.told)
 
 
@@ -220,7 +222,7 @@ def _parts(url: str) -> Any:
     return parts
 
 
-def _authorization(user: str | None, password: str | None, access: Access) -> Mapping[str, str]:
+def _authorization(user: str | None, password: str | None, access: RegistryLogin) -> Mapping[str, str]:
     if access.token:
         return {"Authorization": f"Bearer {access.token}"}
     pair = access.user
@@ -255,7 +257,7 @@ _LARGEST: Final = 64 << 20
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 
 
-class Remote:
+class RemoteService:
     """A service by its URL. Credentials in the URL are sent as Basic authentication, and never shown."""
 
     def __init__(self, url: str) -> None:

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from schemas.model.errors import BridgeError, SetupError
-from service.migration.http_client import CONNECTIONS, GATEWAY, Answer, Asker
-from service.migration.mirror_checks import Question, differing, questions
-from service.migration.plan import Plan, carry_out, fingerprint, followed, with_contents
+from service.migration.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
+from service.migration.mirror_checks import MirrorRequest, differing, questions
+from service.migration.plan import MigrationPlan, carry_out, fingerprint, followed, with_contents
 from service.migration.rest_reader import RestSource
-from service.migration.schemas_topic import Topic
+from service.migration.schemas_topic import SchemasTopic
 from service.migration.snapshot import Snapshot, snapshot_of, understood
 from service.migration.topic_replay import Replay
 from service.registry.ports import Store
 from service.registry.registry import Registry
 
 
-class Followed(Protocol):
+class MirrorSource(Protocol):
     name: str
 
     def read(self, *, whole: bool = False, only: str | None = None) -> Snapshot:
@@ -41,10 +41,10 @@ class Followed(Protocol):
         """What the last read could not take over."""
 
 
-class RestFollowed:
+class RestMirrorSource:
     """Lists of subjects, versions, configs and modes each time; schemas once, unless `whole`."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: RegistryClient) -> None:
         self.name = asker.name
         self._asker = asker
         self._last = Snapshot()
@@ -66,10 +66,10 @@ class RestFollowed:
         return self._problems
 
 
-class TopicFollowed:
+class TopicMirrorSource:
     """A `_schemas` topic, read on from where it was left."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: SchemasTopic) -> None:
         self.name = f"kafka:{topic.name}"
         self._topic = topic
         self._replay = Replay()
@@ -93,7 +93,7 @@ _SHOWN: Final = 400
 
 
 @dataclass(slots=True)
-class Status:
+class MirrorStatus:
     """How a mirror is doing; times are in seconds since 1970, None for what has not happened."""
 
     upstream: str
@@ -117,9 +117,9 @@ class Mirror:
     def __init__(
         self,
         store: Store,
-        source: Followed,
-        own: Asker,
-        compared_with: Asker | None = None,
+        source: MirrorSource,
+        own: RegistryClient,
+        compared_with: RegistryClient | None = None,
         *,
         report: Path | None = None,
         ignored: Collection[str] = (),
@@ -136,20 +136,20 @@ class Mirror:
         self._asked = 0
         self._lock = threading.Lock()
         self._syncing = threading.RLock()
-        self._status = Status(source.name)
-        self.differences: dict[Question, list[str]] = {}
+        self._status = MirrorStatus(source.name)
+        self.differences: dict[MirrorRequest, list[str]] = {}
 
     # ---- following
 
-    def sync(self, *, whole: bool = False, only: str | None = None) -> Plan:
+    def sync(self, *, whole: bool = False, only: str | None = None) -> MigrationPlan:
         """Bring the store to what the upstream holds. Raises BridgeError; nothing is written then.
 
-        `whole` and `only` as in `Followed.read`.
+        `whole` and `only` as in `MirrorSource.read`.
         """
         with self._syncing:
             return self._sync(whole, only)
 
-    def _sync(self, whole: bool, only: str | None) -> Plan:
+    def _sync(self, whole: bool, only: str | None) -> MigrationPlan:
         began = time.time()
         self.check_store()
         snapshot = self._source.read(whole=whole, only=only)
@@ -213,14 +213,14 @@ class Mirror:
         return len(self.differences)
 
     def _differing(
-        self, pool: ThreadPoolExecutor, asked: list[Question]
-    ) -> Iterable[tuple[Question, tuple[list[str], Answer, Answer]]]:
+        self, pool: ThreadPoolExecutor, asked: list[MirrorRequest]
+    ) -> Iterable[tuple[MirrorRequest, tuple[list[str], RegistryResponse, RegistryResponse]]]:
         for question, answers in zip(asked, pool.map(self._ask, asked), strict=True):
             what = differing(question, *answers, self._ignored)
             if what:
                 yield question, (what, *answers)
 
-    def _ask(self, question: Question) -> tuple[Answer, Answer]:
+    def _ask(self, question: MirrorRequest) -> tuple[RegistryResponse, RegistryResponse]:
         assert self._upstream is not None
         theirs = self._upstream.ask(question.method, question.target, question.sent)
         if theirs.status in GATEWAY:  # any other error is an answer, and perhaps one that differs
@@ -228,12 +228,14 @@ class Mirror:
             raise SetupError("REGISTRY_UNREACHABLE", url=self._upstream.name, details=details)
         return theirs, self._own.ask(question.method, question.target, question.sent)
 
-    def _drop_stale(self, every: Collection[Question]) -> None:
+    def _drop_stale(self, every: Collection[MirrorRequest]) -> None:
         """Questions about what is gone are not asked any more."""
         for question in set(self.differences) - set(every):
             self._note(question, None)
 
-    def _note(self, question: Question, found: tuple[list[str], Answer, Answer] | None) -> None:
+    def _note(
+        self, question: MirrorRequest, found: tuple[list[str], RegistryResponse, RegistryResponse] | None
+    ) -> None:
         before = self.differences.get(question)
         if found is None:
             if before is not None:
@@ -245,7 +247,7 @@ class Mirror:
         if before != what:
             self._write(question, {"differs": what, "upstream": _told(theirs), "own": _told(ours)})
 
-    def _write(self, question: Question, found: dict[str, Any]) -> None:
+    def _write(self, question: MirrorRequest, found: dict[str, Any]) -> None:
         line = {"ts": int(time.time() * 1000), "method": question.method, "path": question.target}
         if question.body:
             line["request"] = question.sent
@@ -310,7 +312,7 @@ class Mirror:
             }
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _told(answer: RegistryResponse) -> dict[str, Any]:
     return {"status": answer.status, "type": answer.media, "body": answer.json}
 
 

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import compact
-from service.migration.http_client import V1, Answer, Asker
+from service.migration.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
 from service.registry.names import normalized, shown_context
-from service.registry.ports import Reader, Store, Writer
+from service.registry.ports import Store, StoreReader, StoreWriter
 from service.registry.read_set import Listener
 
 router = APIRouter()
@@ -36,21 +36,21 @@ _NOT_FORWARDED: Final = 50003
 _NAMED: Final = (b"subjects", b"config", b"mode")
 
 
-class ReadOnly:
+class ReadOnlyStore:
     """A store whose every write is refused as a registry in mode READONLY does it. What needs no write works."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def read(self) -> AbstractContextManager[Reader]:
+    def read(self) -> AbstractContextManager[StoreReader]:
         return self._store.read()
 
-    def write(self) -> AbstractContextManager[Writer]:
+    def write(self) -> AbstractContextManager[StoreWriter]:
         """Raises RegistryError READ_ONLY."""
         subject = _SUBJECT.get()
         raise RegistryError("READ_ONLY", subject=subject or "null", context=shown_context(subject))
 
-    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+    def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
         """As `write`, for each."""
         refused = RegistryError("READ_ONLY", subject="null", context=shown_context(""))
         return [refused for _ in works]
@@ -76,7 +76,7 @@ class ReadOnly:
         """The mirror closes it."""
 
 
-class Named:
+class SubjectOfRequest:
     """Remembers which subject a request is about, for the refusal."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -88,13 +88,13 @@ class Named:
         await self._app(scope, receive, send)
 
 
-class Forwarding:
+class WriteForwarder:
     """Sends on to the upstream what is refused here for being a write, and follows before it answers.
 
     Everything is asked here first: what is known is answered, and who may not ask learns so here.
     """
 
-    def __init__(self, app: ASGIApp, upstream: Asker, mirror: Mirror) -> None:
+    def __init__(self, app: ASGIApp, upstream: RegistryClient, mirror: Mirror) -> None:
         self._app, self._upstream, self._mirror = app, upstream, mirror
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,7 +126,7 @@ class Forwarding:
             found = self._upstream.ask(scope["method"], target.decode("ascii"), sent)
         except BridgeError as error:
             told = compact({"error_code": _NOT_FORWARDED, "message": f"Error while forwarding: {error.detail}"})
-            return _messages(Answer(500, told, V1))
+            return _messages(RegistryResponse(500, told, V1))
         if found.status < 300:
             try:
                 self._mirror.sync(only=subject_of(target))
@@ -139,11 +139,11 @@ def read_only(answer: list[Message]) -> bool:
     """Whether an answer says no because nothing may be written."""
     if not answer or answer[0].get("status") != 422:
         return False
-    body = Answer(422, b"".join(message.get("body", b"") for message in answer[1:])).json
+    body = RegistryResponse(422, b"".join(message.get("body", b"") for message in answer[1:])).json
     return isinstance(body, dict) and body.get("error_code") == _READ_ONLY and "read-only" in str(body.get("message"))
 
 
-def _messages(answer: Answer) -> list[Message]:
+def _messages(answer: RegistryResponse) -> list[Message]:
     length = str(len(answer.body)).encode()
     headers = [(b"content-length", length)] + ([(b"content-type", answer.media.encode())] if answer.media else [])
     start: Message = {"type": "http.response.start", "status": answer.status, "headers": headers}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.migration.http_client import Answer
+from service.migration.http_client import RegistryResponse
 from service.migration.rest_reader import escaped, nameable
 from service.migration.snapshot import Snapshot
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
@@ -46,7 +46,7 @@ _UNORDERED: Final = "/schemas/types"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MirrorRequest:
     """One request; `body` is the text of JSON, empty for none. `subject` is what it is about, if it is about one."""
 
     target: str
@@ -59,14 +59,14 @@ class Question:
         return json.loads(self.body) if self.body else None
 
 
-def questions(snapshot: Snapshot) -> Iterator[Question]:
+def questions(snapshot: Snapshot) -> Iterator[MirrorRequest]:
     """Everything worth asking about a registry: the server, each subject, version and id, look-ups and checks."""
     for target in _SERVER:
-        yield Question(target)
+        yield MirrorRequest(target)
     for target in _SUBJECT:
-        yield Question(target.format(_ABSENT))
+        yield MirrorRequest(target.format(_ABSENT))
     for context in sorted({*snapshot.contexts, DEFAULT_CONTEXT}):
-        yield Question(f"/subjects?subjectPrefix={escaped(f':{context}:')}&deleted=true")
+        yield MirrorRequest(f"/subjects?subjectPrefix={escaped(f':{context}:')}&deleted=true")
     named = {scope for scope in (*snapshot.configs, *snapshot.modes) if scope not in (SERVER, BELOW_ALL)}
     latest: dict[str, Stored] = {}
     for (subject, _), stored in sorted(snapshot.versions.items()):
@@ -75,19 +75,19 @@ def questions(snapshot: Snapshot) -> Iterator[Question]:
     latest = {subject: stored for subject, stored in latest.items() if nameable(subject)}
     for subject in sorted({*latest, *named, BELOW_ALL}):
         for target in _SUBJECT:
-            yield Question(target.format(escaped(subject)), subject=subject)
+            yield MirrorRequest(target.format(escaped(subject)), subject=subject)
     for subject, version in sorted(key for key in snapshot.versions if key[0] in latest):
         for target in _VERSION:
-            yield Question(target.format(escaped(subject), version), subject=subject)
+            yield MirrorRequest(target.format(escaped(subject), version), subject=subject)
     for context, number in sorted({(context_of(s.subject), s.id) for s in snapshot.versions.values()}):
         query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
         for target in _ID:
-            yield Question(target.format(number, query))
+            yield MirrorRequest(target.format(number, query))
     for subject, stored in sorted(latest.items()):
         yield from _sent(subject, stored)
 
 
-def _sent(subject: str, stored: Stored) -> Iterator[Question]:
+def _sent(subject: str, stored: Stored) -> Iterator[MirrorRequest]:
     """The latest schema, looked up and checked as a client would."""
     content = stored.content
     schema: dict[str, Any] = {"schema": content.text}
@@ -103,12 +103,14 @@ def _sent(subject: str, stored: Stored) -> Iterator[Question]:
         schema["ruleSet"] = content.rule_set
     body = json.dumps(schema, ensure_ascii=False)
     name = escaped(subject)
-    yield Question(f"/subjects/{name}", "POST", body, subject)
-    yield Question(f"/subjects/{name}?deleted=true", "POST", body, subject)
-    yield Question(f"/compatibility/subjects/{name}/versions/latest", "POST", body, subject)
+    yield MirrorRequest(f"/subjects/{name}", "POST", body, subject)
+    yield MirrorRequest(f"/subjects/{name}?deleted=true", "POST", body, subject)
+    yield MirrorRequest(f"/compatibility/subjects/{name}/versions/latest", "POST", body, subject)
 
 
-def differing(question: Question, theirs: Answer, ours: Answer, ignored: Collection[str] = ()) -> list[str]:
+def differing(
+    question: MirrorRequest, theirs: RegistryResponse, ours: RegistryResponse, ignored: Collection[str] = ()
+) -> list[str]:
     """What differs: `status`, `type` (the content type), `body`. `ignored` names fields that do not count."""
     found = []
     if theirs.status != ours.status:
@@ -120,7 +122,7 @@ def differing(question: Question, theirs: Answer, ours: Answer, ignored: Collect
     return found
 
 
-def _comparable(question: Question, answer: Answer, ignored: Collection[str]) -> Any:
+def _comparable(question: MirrorRequest, answer: RegistryResponse, ignored: Collection[str]) -> Any:
     value = answer.json
     if isinstance(value, dict):
         return {name: part for name, part in value.items() if name not in ignored}

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from service.migration.snapshot import Key, Snapshot, in_order, same_schema
 from service.registry.model import Content, Stored, context_of
 from service.registry.names import SERVER
-from service.registry.ports import Writer
+from service.registry.ports import StoreWriter
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Conflict:
 
 
 @dataclass(slots=True)
-class Plan:
+class MigrationPlan:
     """Changes to a target, in the order of the fields; nothing may be written while there are `conflicts`.
 
     `same` counts versions that are there already, `settings` configs and modes that are. `known` are the ids, by
@@ -91,12 +91,14 @@ def same_text(one: Stored, other: Stored) -> bool:
     return same_schema(one.content, other.content)
 
 
-def merged(source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False) -> Plan:
+def merged(
+    source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False
+) -> MigrationPlan:
     """The plan of an import into `target`.
 
     `alike` says whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win.
     """
-    plan = Plan(known={(context_of(s.subject), s.id) for s in target.versions.values()})
+    plan = MigrationPlan(known={(context_of(s.subject), s.id) for s in target.versions.values()})
     ids = ids_of(target.versions.values())
     adding = []
     for key, stored in source.versions.items():
@@ -120,7 +122,7 @@ def merged(source: Snapshot, target: Snapshot, *, alike: Alike = same_text, over
     return plan
 
 
-def _compare(plan: Plan, stored: Stored, there: Stored, alike: Alike) -> None:
+def _compare(plan: MigrationPlan, stored: Stored, there: Stored, alike: Alike) -> None:
     name = _shown((stored.subject, stored.version))
     if not alike(stored, there):
         here, source = _clip(there.content), _clip(stored.content)
@@ -136,7 +138,7 @@ def _compare(plan: Plan, stored: Stored, there: Stored, alike: Alike) -> None:
 
 
 def _settings(
-    plan: Plan,
+    plan: MigrationPlan,
     source: Mapping[str, T],
     target: Mapping[str, T],
     kind: str,
@@ -156,9 +158,9 @@ def _settings(
     return wanted
 
 
-def followed(source: Snapshot, target: Snapshot) -> Plan:
+def followed(source: Snapshot, target: Snapshot) -> MigrationPlan:
     """The plan after which `target` is `source`. There are no conflicts; ids that were used stay used."""
-    plan = Plan()
+    plan = MigrationPlan()
     adding = []
     for key, stored in source.versions.items():
         there = target.versions.get(key)
@@ -202,13 +204,13 @@ def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], Stored]:
     return found
 
 
-def with_contents(plan: Plan, understood: Iterable[Stored]) -> Plan:
+def with_contents(plan: MigrationPlan, understood: Iterable[Stored]) -> MigrationPlan:
     """The plan with contents that have their identity (see `snapshot.understood`)."""
     ready = {(stored.subject, stored.version): stored for stored in understood}
     return replace(plan, add=[ready[stored.subject, stored.version] for stored in plan.add])
 
 
-def carry_out(tx: Writer, plan: Plan) -> None:
+def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
     """Write a plan without conflicts; contents must have their identity."""
     _clear(tx, plan)
     known = set(plan.known)
@@ -237,7 +239,7 @@ def carry_out(tx: Writer, plan: Plan) -> None:
         tx.put_mode(scope, mode)
 
 
-def _clear(tx: Writer, plan: Plan) -> None:
+def _clear(tx: StoreWriter, plan: MigrationPlan) -> None:
     going: dict[str, list[int]] = {}
     for subject, version in plan.remove:
         going.setdefault(subject, []).append(version)

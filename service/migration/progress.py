@@ -18,13 +18,13 @@ def progress(say: Callable[[str], None]) -> Iterator[Told]:
     """Somebody to tell; `say` gets the lines where there is no terminal."""
     bars = _bars() if sys.stderr.isatty() else None
     if bars is None:
-        yield Lines(say)
+        yield LineProgress(say)
         return
     with bars:
         yield _Bars(bars)
 
 
-class Lines:
+class LineProgress:
     """A line when something takes long, and then every few seconds."""
 
     def __init__(self, say: Callable[[str], None], every: float = _EVERY_SECONDS) -> None:

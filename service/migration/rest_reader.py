@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from schemas.model.errors import RegistryError
-from service.migration.http_client import CONNECTIONS, Asker, Told, listed, refused, silent
+from service.migration.http_client import CONNECTIONS, RegistryClient, Told, listed, refused, silent
 from service.migration.snapshot import Key, Snapshot
 from service.migration.topic_records import Broken, read_config, read_mode, read_schema
 from service.registry.identity import guid, identity
@@ -27,7 +27,7 @@ PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
 class RestSource:
     """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
 
-    def __init__(self, asker: Asker, told: Told = silent) -> None:
+    def __init__(self, asker: RegistryClient, told: Told = silent) -> None:
         self._asker = asker
         self._told = told
         self._now = 0

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import CONNECTIONS, Answer, Asker, Told, refused, silent
-from service.migration.plan import NOT_BY_REST, Conflict, Plan
+from service.migration.http_client import CONNECTIONS, RegistryClient, RegistryResponse, Told, refused, silent
+from service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
 from service.migration.rest_reader import escaped, nameable
 from service.migration.snapshot import Key, Snapshot, in_order, targets
 from service.registry.config import FIELDS
@@ -26,7 +26,7 @@ _NOT_ALLOWED: Final = 405
 _AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
 
 
-def obstacles(plan: Plan, source: Snapshot, target: Snapshot) -> list[Conflict]:
+def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[Conflict]:
     """What the plan has that no request can do."""
     found = []
     gone = {(stored.subject, stored.version) for stored in plan.add if stored.deleted} | set(plan.delete)
@@ -51,12 +51,12 @@ def obstacles(plan: Plan, source: Snapshot, target: Snapshot) -> list[Conflict]:
 class RestTarget:
     """Writes to a registry; `left_out` says what it could not be told, by reason."""
 
-    def __init__(self, asker: Asker, told: Told = silent) -> None:
+    def __init__(self, asker: RegistryClient, told: Told = silent) -> None:
         self._asker = asker
         self._told = told
         self.left_out: list[str] = []
 
-    def carry_out(self, plan: Plan, source: Snapshot, target: Snapshot) -> None:
+    def carry_out(self, plan: MigrationPlan, source: Snapshot, target: Snapshot) -> None:
         """Write a plan without conflicts. Raises SetupError; modes are put back then too."""
         if not plan.changes:
             return
@@ -132,7 +132,7 @@ class RestTarget:
         answer = self._good("POST", f"/subjects/{escaped(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"
-            raise refused(self._asker, what, Answer(200, f"it took another id: {answer}".encode()))
+            raise refused(self._asker, what, RegistryResponse(200, f"it took another id: {answer}".encode()))
 
     def _delete(self, versions: list[Stored]) -> None:
         """Softly, whoever refers before what it refers to."""
@@ -140,7 +140,7 @@ class RestTarget:
             self._good("DELETE", f"/subjects/{escaped(stored.subject)}/versions/{stored.version}", None, missing=True)
             self._told("deleted", done, len(versions))
 
-    def _mark(self, context: str, number: int, plan: Plan, target: Snapshot) -> None:
+    def _mark(self, context: str, number: int, plan: MigrationPlan, target: Snapshot) -> None:
         """Make an id used that has no schema any more."""
         used = {context_of(stored.subject) for stored in plan.add}
         ids = [stored.id for stored in plan.add if context_of(stored.subject) == context]
@@ -159,14 +159,14 @@ class RestTarget:
         body |= {_AS_REQUESTED[name]: value for name, value in config.items()}
         self._good("PUT", _path("/config", scope), body)
 
-    def _good(self, method: str, target: str, body: Any, *, missing: bool = False) -> Answer:
+    def _good(self, method: str, target: str, body: Any, *, missing: bool = False) -> RegistryResponse:
         answer = self._asker.ask(method, target, body)
         if answer.status >= 300 and not (missing and answer.status == 404):
             raise refused(self._asker, f"{method} {target}", answer)
         return answer
 
 
-def scopes_of(plan: Plan, target: Snapshot) -> list[str]:
+def scopes_of(plan: MigrationPlan, target: Snapshot) -> list[str]:
     """What must be in IMPORT mode: the server, the contexts that are written to, and whatever has a mode of its own."""
     subjects = [*(stored.subject for stored in plan.add), *(subject for subject, _ in plan.delete), *plan.configs]
     contexts = {*map(context_of, subjects), *plan.marks} - {DEFAULT_CONTEXT}

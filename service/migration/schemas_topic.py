@@ -19,7 +19,7 @@ _ONE: Final = 1
 _FLUSH_SECONDS: Final = 60.0
 
 
-class Topic:
+class SchemasTopic:
     """A topic of one partition, as every registry keeps its `_schemas`. Methods raise SetupError KAFKA_UNREACHABLE."""
 
     def __init__(self, name: str, settings: Mapping[str, str], told: Told = silent) -> None:

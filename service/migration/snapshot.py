@@ -9,7 +9,7 @@ from typing import Any
 from schemas.model.errors import RegistryError
 from service.registry.identity import identity
 from service.registry.model import DEFAULT_CONTEXT, Content, Reference, Stored, context_of, qualified
-from service.registry.ports import Reader
+from service.registry.ports import StoreReader
 from service.registry.references import referenced_texts
 from service.registry.registry import Registry
 
@@ -48,7 +48,7 @@ class Snapshot:
         return sorted({subject for subject, _ in self.versions})
 
 
-def snapshot_of(tx: Reader) -> Snapshot:
+def snapshot_of(tx: StoreReader) -> Snapshot:
     """What a store holds."""
     found = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
     for stored in tx.search("", deleted=True):
@@ -101,7 +101,7 @@ def same_schema(one: Content, other: Content) -> bool:
     return mine == theirs
 
 
-class Same:
+class SchemaComparison:
     """Whether two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
 
     def __init__(self, registry: Registry, source: Snapshot, target: Snapshot) -> None:

@@ -12,14 +12,14 @@ from typing import Final
 
 from schemas.model.errors import RegistryError
 from service.registry import config, metadata
-from service.registry.model import Content, NewSchema, Stored, Warned
+from service.registry.model import Content, NewSchema, Stored, StoredWarning
 from service.registry.names import LATEST
-from service.registry.ports import Reader, Writer
-from service.registry.references import stored_schema, understand
+from service.registry.ports import StoreReader, StoreWriter
+from service.registry.references import parse_with_references, stored_schema
 from service.registry.registry import Registry
 from service.schema_types import base
-from service.schema_types.base import KIND, Change, HasFields, HasLogicalTypes
-from service.schema_types.parse import Parsed
+from service.schema_types.base import KIND, HasFields, HasLogicalTypes, LogicalChange
+from service.schema_types.parse import ParsedSchema
 
 _RESERVED_GONE: Final = (
     "The new schema has reserved field {} removed from its metadata which is present in the old schema's metadata."
@@ -36,17 +36,19 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     if not new.text:
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     with registry.store.read() as tx:
-        subject, rules = config.settle(registry, tx, subject)
+        subject, rules = config.resolve_subject(registry, tx, subject)
         olds = tx.live(subject) if version is None else one_version(tx, subject, version)
         strict = rules.validate_new
-        parsed, content = understand(registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict)
+        parsed, content = parse_with_references(
+            registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict
+        )
         problems = against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(logical_changes(registry, tx, olds, parsed), olds, rules)
     return problems
 
 
-def one_version(tx: Reader, subject: str, version: int) -> list[Stored]:
+def one_version(tx: StoreReader, subject: str, version: int) -> list[Stored]:
     """The latest of a subject that has none is no obstacle; a number that is not there is an error."""
     found = tx.latest(subject) if version == LATEST else tx.version(subject, version)
     if version == LATEST:
@@ -57,7 +59,12 @@ def one_version(tx: Reader, subject: str, version: int) -> list[Stored]:
 
 
 def against(
-    registry: Registry, tx: Reader, olds: list[Stored], parsed: Parsed, content: Content, rules: config.InForce
+    registry: Registry,
+    tx: StoreReader,
+    olds: list[Stored],
+    parsed: ParsedSchema,
+    content: Content,
+    rules: config.EffectiveConfig,
 ) -> list[str]:
     """Messages of the check of `parsed` against `olds` (ascending); [] when it fits."""
     kept = reserved_fields(olds, parsed, content) if rules.validate_fields else []
@@ -68,7 +75,7 @@ def against(
         olds = olds[-1:]
     problems: list[str] = []
     if rules.level.backward or rules.level.forward:
-        versions = [base.Old(old.version, stored_schema(registry, tx, old)) for old in olds]
+        versions = [base.EarlierVersion(old.version, stored_schema(registry, tx, old)) for old in olds]
         problems = base.check(
             parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
         )
@@ -77,7 +84,7 @@ def against(
     return kept + problems
 
 
-def reserved_fields(olds: list[Stored], parsed: Parsed, content: Content) -> list[str]:
+def reserved_fields(olds: list[Stored], parsed: ParsedSchema, content: Content) -> list[str]:
     """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
     now = metadata.reserved(content.metadata)
     before = metadata.reserved(olds[-1].content.metadata) if olds else set()
@@ -87,7 +94,9 @@ def reserved_fields(olds: list[Stored], parsed: Parsed, content: Content) -> lis
     ]
 
 
-def logical_changes(registry: Registry, tx: Reader, olds: list[Stored], parsed: Parsed) -> list[Change]:
+def logical_changes(
+    registry: Registry, tx: StoreReader, olds: list[Stored], parsed: ParsedSchema
+) -> list[LogicalChange]:
     """What changed its meaning since the latest of `olds`, unseen by the rules of compatibility."""
     if not olds or not isinstance(parsed, HasLogicalTypes):
         return []
@@ -98,7 +107,7 @@ def logical_changes(registry: Registry, tx: Reader, olds: list[Stored], parsed: 
     return parsed.logical_changes(old)
 
 
-def refusal(changes: list[Change], olds: list[Stored], rules: config.InForce) -> list[str]:
+def refusal(changes: list[LogicalChange], olds: list[Stored], rules: config.EffectiveConfig) -> list[str]:
     """The messages of a refusal for logical changes, in Confluent's form; [] for no changes."""
     if not changes:
         return []
@@ -113,15 +122,15 @@ def refusal(changes: list[Change], olds: list[Stored], rules: config.InForce) ->
 _LOG = logging.getLogger(__name__)
 
 
-def of(registry: Registry, subject: str | None = None) -> list[Warned]:
+def of(registry: Registry, subject: str | None = None) -> list[StoredWarning]:
     """The warnings about a subject, or about all, oldest first."""
     with registry.store.read() as tx:
         return tx.warnings(subject)
 
 
-def warn(tx: Writer, stored: Stored, found: Sequence[Change]) -> None:
+def warn(tx: StoreWriter, stored: Stored, found: Sequence[LogicalChange]) -> None:
     """Keep and log the logical changes that a version brought."""
     for change in found:
         message = f"{change.path or 'the schema'}: {change.before} became {change.after}; {change.misread}"
-        tx.put_warning(Warned(stored.subject, stored.version, KIND, message, stored.ts))
+        tx.put_warning(StoredWarning(stored.subject, stored.version, KIND, message, stored.ts))
         _LOG.warning("subject %s version %d: %s", stored.subject, stored.version, message)

@@ -14,7 +14,7 @@ from service.registry.metadata import merged
 from service.registry.mode import check_writable
 from service.registry.model import Metadata, context_of, qualified
 from service.registry.names import SERVER, chain, check_subject, normalized, scope_of
-from service.registry.ports import Reader
+from service.registry.ports import StoreReader
 from service.registry.registry import Registry
 from service.schema_types.base import LEVELS, Level
 
@@ -76,7 +76,7 @@ Config = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveConfig:
     """What a registration of a subject has to obey. `group`: the metadata property that splits versions into groups."""
 
     level: Level
@@ -102,7 +102,7 @@ class InForce:
         return merged(merged(self.default_metadata, metadata), self.override_metadata)
 
 
-def settle(registry: Registry, tx: Reader, subject: str) -> tuple[str, InForce]:
+def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[str, EffectiveConfig]:
     """The subject that is meant (see `target`), and what a registration of it has to obey."""
     stored = tx.configs(chain(subject))
     meant = _aliased(subject, stored.get(subject, {}))
@@ -111,14 +111,14 @@ def settle(registry: Registry, tx: Reader, subject: str) -> tuple[str, InForce]:
     return subject, _in_force(registry, subject, stored)
 
 
-def in_force(registry: Registry, tx: Reader, subject: str) -> InForce:
+def in_force(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
     """What a registration of exactly this subject has to obey."""
     return _in_force(registry, subject, tx.configs(chain(subject)))
 
 
-def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) -> InForce:
+def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
     config = _nearest(registry, subject, stored)
-    return InForce(
+    return EffectiveConfig(
         LEVELS[config[LEVEL]],
         lenient=config.get("compatibilityPolicy") == _LENIENT,
         group=config.get("compatibilityGroup"),
@@ -130,7 +130,7 @@ def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) ->
     )
 
 
-def target(tx: Reader, subject: str) -> str:
+def target(tx: StoreReader, subject: str) -> str:
     """The subject that is meant: the alias in the config of `subject`, if there is one (one step only).
 
     Raises INVALID_SUBJECT for an alias that can't be a subject.
@@ -143,7 +143,7 @@ def _aliased(subject: str, config: Config) -> str:
     return check_subject(normalized(qualified(alias, context_of(subject)))) if alias else subject
 
 
-def aliases(tx: Reader) -> dict[str, list[str]]:
+def aliases(tx: StoreReader) -> dict[str, list[str]]:
     """Every subject that has aliases, with them."""
     found: dict[str, list[str]] = {}
     for scope, config in sorted(tx.all_configs().items()):

@@ -29,7 +29,7 @@ class Outage(RegistryError):
         return Outage, (str(self.fields["operation"]),)
 
 
-class Patience:
+class Deadline:
     """The time that one request has, in seconds. It begins with the first `start`, when all of the request is there."""
 
     def __init__(self, seconds: float) -> None:
@@ -45,13 +45,13 @@ class Patience:
         return self.seconds if self._until is None else max(self._until - time.monotonic(), 0.0)
 
 
-CURRENT: ContextVar[Patience | None] = ContextVar("patience", default=None)
+current_deadline: ContextVar[Deadline | None] = ContextVar("patience", default=None)
 """Set for the time of a request; threads that work for it inherit it."""
 
 
 def left(most: float) -> float:
     """For how many seconds the request that is worked for may still wait; never more than `most`."""
-    patience = CURRENT.get()
+    patience = current_deadline.get()
     return most if patience is None else min(patience.left, most)
 
 
@@ -63,7 +63,7 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def patiently(work: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
+def retry_until(work: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
     """Do `work` again while it raises Outage and there is time; for commands, which hold no client's request.
 
     `work` begins from scratch each time; `waiting` is told of the first Outage. Raises what `work` raises, in the end

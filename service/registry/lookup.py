@@ -7,29 +7,21 @@ from dataclasses import replace
 from schemas.model.errors import RegistryError
 from service.registry import config
 from service.registry.metadata import VERSION, properties, without_version
-from service.registry.model import (
-    DEFAULT_CONTEXT,
-    Content,
-    Found,
-    NewSchema,
-    Stored,
-    context_of,
-    prefix_of,
-)
-from service.registry.ports import Reader
-from service.registry.references import stored_schema, understand
+from service.registry.model import DEFAULT_CONTEXT, Content, LookupResult, NewSchema, Stored, context_of, prefix_of
+from service.registry.ports import StoreReader
+from service.registry.references import parse_with_references, stored_schema
 from service.registry.registry import Registry
 
 
 def lookup(
     registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
-) -> Found:
+) -> LookupResult:
     """The version of the subject with this schema; a subject that names no context is looked for in all of them.
 
     Raises INVALID_SCHEMA, SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND.
     """
     with registry.store.read() as tx:
-        subject, rules = config.settle(registry, tx, subject)
+        subject, rules = config.resolve_subject(registry, tx, subject)
         if new.text.strip():
             found = under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
             found = found or elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
@@ -42,18 +34,18 @@ def lookup(
 
 def under(
     registry: Registry,
-    tx: Reader,
+    tx: StoreReader,
     subject: str,
     new: NewSchema,
-    rules: config.InForce,
+    rules: config.EffectiveConfig,
     *,
     normalize: bool,
     deleted: bool,
-) -> Found | None:
+) -> LookupResult | None:
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
     normalize = normalize or rules.normalize
-    _, content = understand(registry, tx, subject, new, normalize=normalize, strict=False)
-    found = find(registry, tx, subject, content, deleted=deleted)
+    _, content = parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
+    found = find_same(registry, tx, subject, content, deleted=deleted)
     latest = None if found else tx.latest(subject)
     if found or latest is None:
         return found
@@ -62,13 +54,13 @@ def under(
     if (metadata, rule_set) == (new.metadata, new.rule_set):
         return None
     full = replace(new, metadata=metadata, rule_set=rule_set)
-    _, content = understand(registry, tx, subject, full, normalize=normalize, strict=False)
-    return find(registry, tx, subject, content, deleted=deleted)
+    _, content = parse_with_references(registry, tx, subject, full, normalize=normalize, strict=False)
+    return find_same(registry, tx, subject, content, deleted=deleted)
 
 
 def elsewhere(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
-) -> Found | None:
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
+) -> LookupResult | None:
     """The version with this schema in another context, for a subject that names none."""
     if context_of(subject) != DEFAULT_CONTEXT:
         return None
@@ -86,26 +78,26 @@ def elsewhere(
     return None
 
 
-def find(
+def find_same(
     registry: Registry,
-    tx: Reader,
+    tx: StoreReader,
     subject: str,
     content: Content,
     *,
     deleted: bool = False,
     schema_id: int | None = None,
-) -> Found | None:
+) -> LookupResult | None:
     """The version of the subject with this content (and id), or with one that is alike."""
     same = tx.by_content(subject, content, deleted=deleted, schema_id=schema_id)
     if same is not None:
-        return Found(same)
+        return LookupResult(same)
     for stored in tx.lookalikes(subject, deleted=deleted):
-        if alike(registry, tx, content, stored):
-            return Found(stored, alike=True)
+        if means_the_same(registry, tx, content, stored):
+            return LookupResult(stored, alike=True)
     return None
 
 
-def alike(registry: Registry, tx: Reader, content: Content, stored: Stored) -> bool:
+def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: Stored) -> bool:
     """Whether a stored version is what was sent: perhaps by reference where that is written out, or numbered."""
     there = stored.content
     metadata = there.metadata if VERSION in properties(content.metadata) else without_version(there.metadata)

@@ -11,7 +11,7 @@ from typing import Final
 
 from schemas.model.errors import RegistryError
 from service.registry.names import BELOW_ALL, SERVER, chain, covers, scope_of, shown_context
-from service.registry.ports import Reader, Writer
+from service.registry.ports import StoreReader, StoreWriter
 from service.registry.registry import Registry
 
 READWRITE: Final = "READWRITE"
@@ -23,7 +23,7 @@ _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _GIVEN_IDS: Final = (IMPORT, FORWARD)
 
 
-def in_scope(tx: Reader, subject: str | None) -> str:
+def in_scope(tx: StoreReader, subject: str | None) -> str:
     """The mode in force for a subject, or for the server (None)."""
     scopes = chain(subject or SERVER)
     stored = tx.modes(scopes)
@@ -45,7 +45,7 @@ def check_register(mode: str, subject: str, schema_id: int | None) -> None:
         raise _refused("NOT_IN_READ_WRITE_MODE", subject)
 
 
-def check_writable(tx: Reader, subject: str | None) -> None:
+def check_writable(tx: StoreReader, subject: str | None) -> None:
     """Deleting and configuring need a mode that is not read-only. Raises READ_ONLY."""
     if in_scope(tx, subject) in _READ_ONLY:
         raise _refused("READ_ONLY", subject)
@@ -85,7 +85,7 @@ def update(registry: Registry, subject: str | None, mode: str | None, *, force: 
         tx.put_mode(scope, wanted)
 
 
-def make_room(tx: Writer, scope: str) -> None:
+def make_room(tx: StoreWriter, scope: str) -> None:
     """Remove what is soft-deleted in a scope where nothing else is. Raises SUBJECTS_EXIST, REFERENCED."""
     found = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
     if any(live for _, live in found):

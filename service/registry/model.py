@@ -91,7 +91,7 @@ class VersionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupResult:
     """A version that has the schema asked for.
 
     `alike`: not the same text and metadata, but the same with references instead of written out, or without a recorded
@@ -115,7 +115,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class StoredWarning:
     """Something about a version that was accepted and may be misread. `ts` is in ms."""
 
     subject: str

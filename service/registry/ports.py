@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from service.registry.model import Content, Counts, Lineage, Stored, VersionRow, Warned
+from service.registry.model import Content, Counts, Lineage, Stored, StoredWarning, VersionRow
 from service.registry.read_set import Listener
 
 T = TypeVar("T")
 
 
-class Reader(Protocol):
+class StoreReader(Protocol):
     def version(self, subject: str, version: int) -> Stored | None:
         """A version, soft-deleted or not."""
 
@@ -88,14 +88,14 @@ class Reader(Protocol):
 
     def counts(self) -> Counts: ...
 
-    def warnings(self, subject: str | None = None) -> list[Warned]:
+    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
         """The warnings about a subject, or about all, oldest first."""
 
     def lineage(self) -> list[Lineage]:
         """What jobs told, in the order of first times."""
 
 
-class Writer(Reader, Protocol):
+class StoreWriter(StoreReader, Protocol):
     def new_id(self, context: str) -> int:
         """The next id; never one that was handed out or used before, even if its schema is gone."""
 
@@ -127,7 +127,7 @@ class Writer(Reader, Protocol):
 
     def put_fact(self, name: str, value: str) -> None: ...
 
-    def put_warning(self, warned: Warned) -> None: ...
+    def put_warning(self, warned: StoredWarning) -> None: ...
 
     def put_lineage(self, one: Lineage) -> None:
         """Add an edge, or put it in the place of the one with its key."""
@@ -142,11 +142,11 @@ class Store(Protocol):
     def wait_seconds(self) -> float:
         """How long a request may wait for a store that is busy or away."""
 
-    def read(self) -> AbstractContextManager[Reader]: ...
+    def read(self) -> AbstractContextManager[StoreReader]: ...
 
-    def write(self) -> AbstractContextManager[Writer]: ...
+    def write(self) -> AbstractContextManager[StoreWriter]: ...
 
-    def write_each(self, works: Sequence[Callable[[Writer], T]], wait_seconds: float) -> list[T | Exception]:
+    def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
         """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
 
         Out: what each returned, or the exception that it raised, which undid its own part only. All the rest is durable

@@ -36,7 +36,7 @@ def mode_part(scope: str) -> Part:
 
 
 @dataclass(slots=True)
-class Footprint:
+class ReadSet:
     """What a request read, whether it went on to write, and the path of the route that answered it."""
 
     parts: set[Part] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Footprint:
     route: str = ""
 
 
-CURRENT: ContextVar[Footprint | None] = ContextVar("footprint", default=None)
+current_reads: ContextVar[ReadSet | None] = ContextVar("footprint", default=None)
 """Set for the time of a request whose answer may be kept; threads that work for it inherit it."""
 
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 from schemas.model.errors import RegistryError
 from service.registry.identity import guid, identity
 from service.registry.model import Content, NewSchema, Reference, Stored, context_of, qualified
-from service.registry.ports import Reader
+from service.registry.ports import StoreReader
 from service.registry.registry import Registry
 from service.schema_types.base import NotParsed, NotValid, Referenced
-from service.schema_types.parse import Parsed
+from service.schema_types.parse import ParsedSchema
 
 _SHOWN_TEXT = 10240
 _MAX_REFERENCED = 1000
 
 
-def understand(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
-) -> tuple[Parsed, Content]:
+def parse_with_references(
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
+) -> tuple[ParsedSchema, Content]:
     """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5).
 
     `strict` False reads it as leniently as what is stored already.
@@ -37,7 +37,7 @@ def understand(
     return parsed, Content(same, text, new.kind, references, new.metadata, new.rule_set)
 
 
-def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
+def stored_schema(registry: Registry, tx: StoreReader, stored: Stored) -> ParsedSchema:
     """The parsed form of what is in the store already; read leniently, as Confluent does.
 
     Raises INVALID_SCHEMA if it refers to a schema that is not there, or that may not be seen.
@@ -51,7 +51,7 @@ def stored_schema(registry: Registry, tx: Reader, stored: Stored) -> Parsed:
         raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
 
 
-def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference:
+def latest_resolved(tx: StoreReader, context: str, reference: Reference) -> Reference:
     """Version -1 of a reference means the latest and is stored as its number."""
     if reference.version == -1 and reference.subject:
         latest = tx.latest(qualified(reference.subject, context))
@@ -61,7 +61,7 @@ def latest_resolved(tx: Reader, context: str, reference: Reference) -> Reference
 
 
 def referenced_texts(
-    tx: Reader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+    tx: StoreReader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
 ) -> tuple[Referenced, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 

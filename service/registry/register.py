@@ -8,33 +8,33 @@ from dataclasses import dataclass, replace
 from schemas.model.errors import RegistryError
 from service.registry import config, mode
 from service.registry.compatibility import against, logical_changes, refusal, warn
-from service.registry.lookup import alike, find
+from service.registry.lookup import find_same, means_the_same
 from service.registry.metadata import VERSION, properties, with_version
-from service.registry.model import MAX_VERSION, Content, Found, NewSchema, Stored, VersionRow, context_of
+from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, Stored, VersionRow, context_of
 from service.registry.names import LATEST, check_subject, shown_context
-from service.registry.ports import Reader, Writer
-from service.registry.references import stored_schema, understand
+from service.registry.ports import StoreReader, StoreWriter
+from service.registry.references import parse_with_references, stored_schema
 from service.registry.registry import Registry
 from service.registry.subjects import existing
 from service.schema_types.base import HoldsTags, Tagged
-from service.schema_types.parse import Parsed
+from service.schema_types.parse import ParsedSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RegisterOptions:
     """How a schema is to be registered. `force` skips the compatibility check."""
 
     normalize: bool = False
     force: bool = False
 
 
-class NotPlain(Exception):
+class NeedsFullPath(Exception):
     """A registration that `register_plain` leaves to `register`."""
 
 
 def register(
     registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, force: bool = False
-) -> Found:
+) -> LookupResult:
     """Register a schema and return its version; a schema the subject has already gives that version again.
 
     `force` skips the compatibility check. The order of the checks is Confluent's (§4).
@@ -42,44 +42,46 @@ def register(
     ID_TAKEN, VERSION_TAKEN.
     """
     check_subject(subject)
-    wish = Wish(normalize, force)
+    wish = RegisterOptions(normalize, force)
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
-        subject, rules = config.settle(registry, tx, subject)
-        new = retagged(registry, tx, subject, new)
-        known = already(registry, tx, subject, new, rules, wish)
+        subject, rules = config.resolve_subject(registry, tx, subject)
+        new = with_previous_tags(registry, tx, subject, new)
+        known = find_repeat(registry, tx, subject, new, rules, wish)
     if known is not None:
         return known
     with registry.store.write() as writer:
         return add(registry, writer, subject, new, wish)
 
 
-def register_plain(registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish) -> Found:
+def register_plain(
+    registry: Registry, tx: StoreWriter, subject: str, new: NewSchema, wish: RegisterOptions
+) -> LookupResult:
     """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
 
-    Raises NotPlain where that is not so, and what `register` raises, also where that would find the schema to be there
-    already; either way the transaction has to be given up, and `register` knows what to do.
+    Raises NeedsFullPath where that is not so, and what `register` raises, also where that would find the schema to be
+    there already; either way the transaction has to be given up, and `register` knows what to do.
     """
     check_subject(subject)
-    meant, rules = config.settle(registry, tx, subject)
+    meant, rules = config.resolve_subject(registry, tx, subject)
     if meant != subject or rules.adds_metadata:
-        raise NotPlain
+        raise NeedsFullPath
     found = add(registry, tx, subject, new, wish, rules)
     if found.completed or not found.new:
-        raise NotPlain
+        raise NeedsFullPath
     return found
 
 
-def retagged(registry: Registry, tx: Reader, subject: str, new: NewSchema) -> NewSchema:
+def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: NewSchema) -> NewSchema:
     """The schema with the tags that the request adds and removes; its version is recorded then."""
     add = new.tags_to_add
     if new.keep_tags:
         latest = tx.latest(subject)
         previous = stored_schema(registry, tx, latest) if latest else None
-        add = (*add, *carried(previous)) if previous else add
+        add = (*add, *previous_tags(previous)) if previous else add
     if not (add or new.tags_to_remove) or not new.text.strip():
         return new
-    parsed, content = understand(registry, tx, subject, new, normalize=False, strict=False)
+    parsed, content = parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
     if not isinstance(parsed, HoldsTags):
         raise RegistryError("INVALID_SCHEMA", details=f"Tags are not supported for schemas of type {new.kind}")
     try:
@@ -99,24 +101,29 @@ def retagged(registry: Registry, tx: Reader, subject: str, new: NewSchema) -> Ne
     )
 
 
-def carried(previous: Parsed) -> list[Tagged]:
+def previous_tags(previous: ParsedSchema) -> list[Tagged]:
     return previous.tags() if isinstance(previous, HoldsTags) else []
 
 
-def already(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, rules: config.InForce, wish: Wish
-) -> Found | None:
+def find_repeat(
+    registry: Registry,
+    tx: StoreReader,
+    subject: str,
+    new: NewSchema,
+    rules: config.EffectiveConfig,
+    wish: RegisterOptions,
+) -> LookupResult | None:
     """The version that a registration repeats, if nothing has to be written for it."""
     latest = tx.latest(subject)
     if new.text.strip() and not rules.adds_metadata:
         try:
-            _, content = understood(registry, tx, subject, new, rules, wish)
+            _, content = parse_for_storage(registry, tx, subject, new, rules, wish)
         except RegistryError as error:
             if error.code != "INVALID_SCHEMA":
                 raise
             # What is stored may be read leniently: it was imported, or the rules were others then.
-            _, content = understood(registry, tx, subject, new, replace(rules, validate_new=False), wish)
-            known = repeated(registry, tx, subject, new, content)
+            _, content = parse_for_storage(registry, tx, subject, new, replace(rules, validate_new=False), wish)
+            known = same_version(registry, tx, subject, new, content)
             # Written out where the stored one refers to others, it would have to be valid by itself.
             if known is not None and known.stored.content.references == content.references:
                 return known
@@ -124,52 +131,59 @@ def already(
             if new.id is None:
                 raise
             return None
-        known = repeated(registry, tx, subject, new, content) if latest else None
+        known = same_version(registry, tx, subject, new, content) if latest else None
         if known is not None:
             return known
     in_scope = mode.in_scope(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     if new.version or mode.imports(in_scope):
         return None
-    full = completed(new, latest, rules, 0)
+    full = fill_in(new, latest, rules, 0)
     if not full.text.strip() or (full == new and not rules.adds_metadata):
         return None
     if VERSION in properties(full.metadata):
         return None  # carries the number of the version to come, so it is new
-    _, content = understood(registry, tx, subject, full, rules, wish)
+    _, content = parse_for_storage(registry, tx, subject, full, rules, wish)
     same = tx.by_content(subject, content)
-    return Found(same, completed=full != new) if same else None
+    return LookupResult(same, completed=full != new) if same else None
 
 
-def repeated(registry: Registry, tx: Reader, subject: str, new: NewSchema, content: Content) -> Found | None:
+def same_version(
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, content: Content
+) -> LookupResult | None:
     """A version with this content, if the id and version that the request names are those."""
     if new.version == LATEST:
         latest = tx.latest(subject)
-        known = Found(latest, alike=True) if latest and alike(registry, tx, content, latest) else None
+        known = LookupResult(latest, alike=True) if latest and means_the_same(registry, tx, content, latest) else None
     elif new.version and new.id is None:
         return None
     else:
-        known = find(registry, tx, subject, content, schema_id=new.id)
+        known = find_same(registry, tx, subject, content, schema_id=new.id)
     if known is None or (new.id is not None and known.stored.id != new.id):
         return None
     if new.version in (None, 0, LATEST, known.stored.version):
         return known
     named = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
     same = named is not None and not named.deleted and (named.id, named.content) == (new.id, known.stored.content)
-    return Found(named) if named and same else None
+    return LookupResult(named) if named and same else None
 
 
-def understood(
-    registry: Registry, tx: Reader, subject: str, new: NewSchema, rules: config.InForce, wish: Wish
-) -> tuple[Parsed, Content]:
+def parse_for_storage(
+    registry: Registry,
+    tx: StoreReader,
+    subject: str,
+    new: NewSchema,
+    rules: config.EffectiveConfig,
+    wish: RegisterOptions,
+) -> tuple[ParsedSchema, Content]:
     """A schema as it would be stored. One that comes with its id is taken as it is, unless `normalize` says so."""
     given = new.id is not None
     normalize = wish.normalize or (rules.normalize and not given)
     strict = rules.validate_new and not given
-    return understand(registry, tx, subject, new, normalize=normalize, strict=strict)
+    return parse_with_references(registry, tx, subject, new, normalize=normalize, strict=strict)
 
 
-def completed(new: NewSchema, previous: Stored | None, rules: config.InForce, version: int) -> NewSchema:
+def fill_in(new: NewSchema, previous: Stored | None, rules: config.EffectiveConfig, version: int) -> NewSchema:
     """The schema with what it takes from the version before it and from the config (§4.7).
 
     `version` is the number of the version to come; metadata that records one, or a request that names one, gets it.
@@ -187,8 +201,13 @@ def completed(new: NewSchema, previous: Stored | None, rules: config.InForce, ve
 
 
 def add(
-    registry: Registry, tx: Writer, subject: str, new: NewSchema, wish: Wish, rules: config.InForce | None = None
-) -> Found:
+    registry: Registry,
+    tx: StoreWriter,
+    subject: str,
+    new: NewSchema,
+    wish: RegisterOptions,
+    rules: config.EffectiveConfig | None = None,
+) -> LookupResult:
     """The part of `register` that needs to be alone: everything is looked up again, then written."""
     rules = rules or config.in_force(registry, tx, subject)
     in_scope = mode.in_scope(tx, subject)
@@ -197,11 +216,11 @@ def add(
     rows = tx.versions(subject)
     following = rows[-1].version + 1 if rows else 1
     latest = tx.latest(subject) if rows else None
-    full = new if importing else completed(new, latest, rules, following)
+    full = new if importing else fill_in(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-    parsed, content = understood(registry, tx, subject, full, rules, wish)
-    known = repeated(registry, tx, subject, new, content) if rows else None
+    parsed, content = parse_for_storage(registry, tx, subject, full, rules, wish)
+    known = same_version(registry, tx, subject, new, content) if rows else None
     if known is not None:
         return replace(known, completed=full != new)
     olds = [latest] if latest and not importing else []
@@ -217,14 +236,14 @@ def add(
     version = new.version if new.version and new.version > 0 else within(following, "version")
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
-    make_way(tx, subject, version, new.id, rows)
-    schema_id = settled_id(tx, subject, new.id, content)
+    replace_deleted(tx, subject, version, new.id, rows)
+    schema_id = assign_id(tx, subject, new.id, content)
     stored = put(tx, subject, version, schema_id, content, rows)
     warn(tx, stored, changes)
-    return Found(stored, completed=full != new, new=True)
+    return LookupResult(stored, completed=full != new, new=True)
 
 
-def make_way(tx: Writer, subject: str, version: int, given: int | None, rows: list[VersionRow]) -> None:
+def replace_deleted(tx: StoreWriter, subject: str, version: int, given: int | None, rows: list[VersionRow]) -> None:
     """An import may take the place of a soft-deleted version, and of no other. Raises VERSION_TAKEN, REFERENCED."""
     there = next((row for row in rows if row.version == version), None)
     if there is None:
@@ -236,7 +255,7 @@ def make_way(tx: Writer, subject: str, version: int, given: int | None, rows: li
     tx.remove(subject, [version])
 
 
-def settled_id(tx: Writer, subject: str, given: int | None, content: Content) -> int:
+def assign_id(tx: StoreWriter, subject: str, given: int | None, content: Content) -> int:
     """The id of a schema: the one given, or the one that the context has for it, or a new one. Raises ID_TAKEN."""
     context = context_of(subject)
     known = tx.id_of(context, content) if given is None else None
@@ -260,7 +279,9 @@ def within(number: int, what: str) -> int:
     return number
 
 
-def put(tx: Writer, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]) -> Stored:
+def put(
+    tx: StoreWriter, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]
+) -> Stored:
     """Write a version."""
     ts = time.time_ns() // 1_000_000
     tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
@@ -270,7 +291,7 @@ def put(tx: Writer, subject: str, version: int, schema_id: int, content: Content
     return Stored(subject, version, schema_id, content, ts)
 
 
-def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Found:
+def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> LookupResult:
     """Register a version again with other tags, metadata or both, as the next version.
 
     Of `new`, the tags, the metadata and the version count. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, and what
@@ -283,6 +304,6 @@ def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Found
         number = new.version or 0
         new = replace(new, text=old.text, kind=old.kind, references=old.references)
         new = replace(new, metadata=with_version(metadata, number), version=number)
-        new = retagged(registry, tx, subject, new)
+        new = with_previous_tags(registry, tx, subject, new)
     with registry.store.write() as writer:
-        return add(registry, writer, subject, replace(new, version=number), Wish())
+        return add(registry, writer, subject, replace(new, version=number), RegisterOptions())

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from schemas.model.errors import RegistryError
 from service.registry.ports import Store
 from service.schema_types.base import Referenced
-from service.schema_types.parse import KINDS, Parsed
+from service.schema_types.parse import KINDS, ParsedSchema
 
 _CACHED_CHARACTERS = 1_500_000
 
 
-class ParseCache:
+class ParsedSchemaCache:
     """Schemas by text, the least recently used dropped first; bounded by the length of the texts.
 
     TiCDC sends the same text again at every DDL and restart; parsing it once is what makes that cheap.
@@ -23,17 +23,17 @@ class ParseCache:
     def __init__(self, limit: int = _CACHED_CHARACTERS) -> None:
         self._limit = limit
         self._size = 0
-        self._entries: OrderedDict[tuple[str, str, bool], Parsed] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str, bool], ParsedSchema] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, str, bool]) -> Parsed | None:
+    def get(self, key: tuple[str, str, bool]) -> ParsedSchema | None:
         with self._lock:
             found = self._entries.get(key)
             if found is not None:
                 self._entries.move_to_end(key)
             return found
 
-    def put(self, key: tuple[str, str, bool], parsed: Parsed) -> None:
+    def put(self, key: tuple[str, str, bool], parsed: ParsedSchema) -> None:
         with self._lock:
             if key in self._entries or len(key[1]) > self._limit:
                 return
@@ -57,9 +57,11 @@ class Registry:
     store: Store
     default_level: str = "BACKWARD"
     strict_logical_types: bool = False
-    cache: ParseCache = field(default_factory=ParseCache)
+    cache: ParsedSchemaCache = field(default_factory=ParsedSchemaCache)
 
-    def parse(self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True) -> Parsed:
+    def parse(
+        self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True
+    ) -> ParsedSchema:
         """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
         if kind not in KINDS:
             raise RegistryError("INVALID_SCHEMA", details=f"Invalid schema type {kind}")

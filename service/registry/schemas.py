@@ -9,7 +9,7 @@ from uuid import UUID
 from schemas.model.errors import RegistryError
 from service.registry import config
 from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
-from service.registry.ports import Reader
+from service.registry.ports import StoreReader
 from service.registry.references import stored_schema
 from service.registry.registry import Registry
 from service.registry.subjects import ALL_CONTEXTS, matches
@@ -57,7 +57,7 @@ def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: 
     return sorted(last.items())
 
 
-def holders(tx: Reader, schema_id: int, subject: str) -> tuple[str, list[Stored]]:
+def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[Stored]]:
     """The subject that is meant, and the versions with an id in its context.
 
     A subject that names no context and does not have the id is looked for in all contexts; if none has it, the id is

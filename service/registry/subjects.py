@@ -12,7 +12,7 @@ from service.registry import config, mode
 from service.registry.metadata import properties
 from service.registry.model import DEFAULT_CONTEXT, Stored, VersionRow, context_of, name_of, prefix_of
 from service.registry.names import LATEST
-from service.registry.ports import Reader, Writer
+from service.registry.ports import StoreReader, StoreWriter
 from service.registry.registry import Registry
 
 
@@ -107,13 +107,13 @@ def with_properties(registry: Registry, subject: str, wanted: Mapping[str, str],
     raise RegistryError("SCHEMA_NOT_FOUND")
 
 
-def at(tx: Reader, subject: str, version: int, *, deleted: bool = False) -> Stored | None:
+def at(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> Stored | None:
     """A version of exactly this subject, if it is there."""
     found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
     return found if found is not None and (deleted or not found.deleted) else None
 
 
-def existing(tx: Reader, subject: str, version: int, *, deleted: bool = False) -> Stored:
+def existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> Stored:
     """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     found = at(tx, subject, version, deleted=deleted)
     if found is not None:
@@ -179,14 +179,14 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
     return version
 
 
-def refuse_referenced(tx: Reader, rows: Iterable[VersionRow], *, permanent: bool) -> None:
+def refuse_referenced(tx: StoreReader, rows: Iterable[VersionRow], *, permanent: bool) -> None:
     """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (§4.8)."""
     for row in rows:
         if any(permanent or not referrer.deleted for referrer in tx.referrers(row.subject, row.version)):
             raise RegistryError("REFERENCED", subject=row.subject, version=row.version)
 
 
-def remove(tx: Writer, subject: str, rows: list[VersionRow], *, permanent: bool) -> None:
+def remove(tx: StoreWriter, subject: str, rows: list[VersionRow], *, permanent: bool) -> None:
     versions = [row.version for row in rows]
     if not permanent:
         tx.soft_delete(subject, versions)

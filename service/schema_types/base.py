@@ -55,7 +55,7 @@ class WithPolicy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class EarlierVersion:
     """An earlier version to compare with."""
 
     version: int
@@ -63,7 +63,12 @@ class Old:
 
 
 def check(
-    new: Comparable, olds: Sequence[Old], level: Level, *, validate_fields: bool = False, lenient: bool = False
+    new: Comparable,
+    olds: Sequence[EarlierVersion],
+    level: Level,
+    *,
+    validate_fields: bool = False,
+    lenient: bool = False,
 ) -> list[str]:
     """Messages why `new` may not follow `olds` (oldest first); [] when it may.
 
@@ -72,7 +77,7 @@ def check(
     if not (level.backward or level.forward) or not olds:
         return []
     if lenient:
-        new, olds = _lenient(new), [Old(old.version, _lenient(old.schema)) for old in olds]
+        new, olds = _lenient(new), [EarlierVersion(old.version, _lenient(old.schema)) for old in olds]
     for old in reversed(olds) if level.transitive else olds[-1:]:
         messages = _against(new, old, level)
         if messages:
@@ -91,7 +96,7 @@ def about(version: int, text: str) -> list[str]:
     return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
 
 
-def _against(new: Comparable, old: Old, level: Level) -> list[str]:
+def _against(new: Comparable, old: EarlierVersion, level: Level) -> list[str]:
     about_old = about(old.version, old.schema.text)
     if new.kind != old.schema.kind:
         return ["Incompatible because of different schema type"]
@@ -109,7 +114,7 @@ KIND: Final = "LOGICAL_TYPE_CHANGED"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LogicalChange:
     """A logical change of one part of a schema. `path`: field names from the root, joined by dots."""
 
     path: str
@@ -174,7 +179,7 @@ class HasFields(Protocol):
 class HasLogicalTypes(Protocol):
     """The meaning of a value can change while its physical type stays."""
 
-    def logical_changes(self, old: object) -> list[Change]: ...
+    def logical_changes(self, old: object) -> list[LogicalChange]: ...
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""The schema types. A new type is a class with the methods of `Parsed` and a row in `KINDS`."""
+"""The schema types. A new type is a class with the methods of `ParsedSchema` and a row in `KINDS`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.schema_types.json_schema.schema import parse_json
 from service.schema_types.protobuf.schema import parse_protobuf
 
 
-class Parsed(Comparable, Protocol):
+class ParsedSchema(Comparable, Protocol):
     """A schema that was understood; `text` (of Comparable) is its canonical form."""
 
     def normalized(self) -> str: ...
@@ -62,7 +62,7 @@ class AvroSchema:
     def field_names(self) -> list[str]:
         return [field.name for field in self.node.fields] if isinstance(self.node, Record) else []
 
-    def logical_changes(self, old: object) -> list[base.Change]:
+    def logical_changes(self, old: object) -> list[base.LogicalChange]:
         return logical_types.changes(old.node, self.node) if isinstance(old, AvroSchema) else []
 
 
@@ -94,7 +94,7 @@ def collect(node: Node, into: dict[str, Named]) -> None:
 
 
 # The order is that of `GET /schemas/types`.
-KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], Parsed]]] = {
+KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], ParsedSchema]]] = {
     "JSON": parse_json,
     "PROTOBUF": parse_protobuf,
     "AVRO": parse_avro,

@@ -23,20 +23,32 @@ from sqlalchemy import (
 
 from schemas.model.table import Table, TableId
 from service.history import table_codec
-from service.history.model import ALL, END, FIRST, DatabaseRow, DdlRecord, Drift, Key, NameRow, Position, State, key_of
+from service.history.model import (
+    ALL,
+    END,
+    FIRST,
+    DatabaseRow,
+    DdlRecord,
+    Drift,
+    HistoryPosition,
+    Key,
+    NameRow,
+    State,
+    key_of,
+)
 from service.store import tables as sql
-from service.store.statements import Ready
+from service.store.statements import PreparedStatement
 
 _MOST_KEYS = 100
 
 
-def at_or_before(table: Any, position: Position) -> ColumnElement[bool]:
+def at_or_before(table: Any, position: HistoryPosition) -> ColumnElement[bool]:
     """Rows before a position."""
     at = table.c.commit_ts
     return and_(at <= position.commit_ts, or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
 
 
-def after(table: Any, position: Position) -> ColumnElement[bool]:
+def after(table: Any, position: HistoryPosition) -> ColumnElement[bool]:
     at = table.c.commit_ts
     return and_(at >= position.commit_ts, or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
 
@@ -44,7 +56,7 @@ def after(table: Any, position: Position) -> ColumnElement[bool]:
 def name_row(row: Any) -> NameRow:
     return NameRow(
         TableId(row.db, row.tbl),
-        Position(row.commit_ts, row.ordinal),
+        HistoryPosition(row.commit_ts, row.ordinal),
         State(row.state),
         row.table_id,
         _bytes(row.form),
@@ -68,7 +80,7 @@ def name_values(changefeed: int, row: NameRow) -> dict[str, Any]:
 
 
 def database_row(row: Row[Any]) -> DatabaseRow:
-    at = Position(row.commit_ts, row.ordinal)
+    at = HistoryPosition(row.commit_ts, row.ordinal)
     return DatabaseRow(row.name, at, bool(row.live), row.charset, row.collate, row.ddl)
 
 
@@ -114,13 +126,13 @@ def _beyond(later: bool) -> ColumnElement[bool]:
 # Built once: building a statement costs more than answering it.
 _NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
 _OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
-_BEFORE = Ready(select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
-_FOLLOWING = Ready(select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1))
-_FORM = Ready(select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_")))
-_EVENT = Ready(select(sql.events).where(sql.events.c.seq == bindparam("seq_")))
+_BEFORE = PreparedStatement(select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
+_FOLLOWING = PreparedStatement(select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1))
+_FORM = PreparedStatement(select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_")))
+_EVENT = PreparedStatement(select(sql.events).where(sql.events.c.seq == bindparam("seq_")))
 _Name: Any = namedtuple("_Name", sql.names.c.keys())  # type: ignore[misc]
 _Event: Any = namedtuple("_Event", sql.events.c.keys())  # type: ignore[misc]
-_PENDING_UP_TO = Ready(
+_PENDING_UP_TO = PreparedStatement(
     select(func.count()).where(
         sql.events.c.changefeed == bindparam("feed"),
         sql.events.c.state == "pending",
@@ -131,23 +143,23 @@ _PENDING_UP_TO = Ready(
 )
 
 
-class Queries:
+class HistoryQueries:
     """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
 
-    def __init__(self, connection: Connection, changefeed: int, name: str, tables: table_codec.Tables) -> None:
+    def __init__(self, connection: Connection, changefeed: int, name: str, tables: table_codec.TableCache) -> None:
         self.connection = connection
         self._changefeed, self._changefeed_name = changefeed, name
         self._tables = tables
 
     # ---- names and databases before a position
-    def _at(self, key: Key, position: Position) -> dict[str, Any]:
+    def _at(self, key: Key, position: HistoryPosition) -> dict[str, Any]:
         return {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": position[0], "ordinal_": position[1]}
 
-    def name(self, key: Key, before: Position) -> NameRow | None:
+    def name(self, key: Key, before: HistoryPosition) -> NameRow | None:
         found = _BEFORE(self.connection, **self._at(key, before)).fetchone()
         return None if found is None else name_row(_Name._make(found))
 
-    def database(self, db: str, before: Position) -> DatabaseRow | None:
+    def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
         c = sql.databases.c
         query = select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
         newest = (c.commit_ts.desc(), c.ordinal.desc())
@@ -156,7 +168,7 @@ class Queries:
         ).first()
         return None if found is None else database_row(found)
 
-    def names(self, db: str, before: Position) -> list[NameRow]:
+    def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         c = sql.names.c
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
         rows = self.connection.execute(
@@ -165,7 +177,7 @@ class Queries:
         newest = {row.table_key: row for row in rows}
         return [name_row(row) for row in newest.values()]
 
-    def any_name(self, db: str, before: Position) -> NameRow | None:
+    def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         c = sql.names.c
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
         found = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
@@ -176,7 +188,7 @@ class Queries:
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
-    def following(self, key: Key, after_: Position) -> NameRow | None:
+    def following(self, key: Key, after_: HistoryPosition) -> NameRow | None:
         found = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
         return None if found is None else name_row(_Name._make(found))
 
@@ -227,13 +239,13 @@ class Queries:
         query = select(sql.events).where(c.changefeed == self._changefeed, c.state == "pending")
         return self.records(query.order_by(c.commit_ts, c.ordinal))
 
-    def newest(self) -> Position:
+    def newest(self) -> HistoryPosition:
         c = sql.events.c
         query = select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
         found = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
-        return FIRST if found is None else Position(*found)
+        return FIRST if found is None else HistoryPosition(*found)
 
-    def next_event(self, position: Position, keys: Collection[Key]) -> DdlRecord | None:
+    def next_event(self, position: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         c, i = sql.events.c, sql.involved.c
         query = select(i.commit_ts, i.ordinal).where(i.changefeed == self._changefeed, after(sql.involved, position))
         found = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
@@ -242,7 +254,7 @@ class Queries:
         place = and_(c.commit_ts == found.commit_ts, c.ordinal == found.ordinal)
         return self.records(select(sql.events).where(c.changefeed == self._changefeed, place))[0]
 
-    def rows_at(self, position: Position) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
+    def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
         found: list[Any] = []
         for table in (sql.names, sql.databases):
             here = and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)

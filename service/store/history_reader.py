@@ -17,55 +17,57 @@ from service.history.model import (
     END,
     LAST_ORDINAL,
     AsOf,
-    Changefeed,
     DdlRecord,
     Drift,
+    HistoryPosition,
+    HistoryRows,
+    HistoryState,
     NameRow,
     Place,
-    Position,
-    Rows,
     State,
-    VersionRow,
+    TableVersionRow,
     key_of,
 )
 from service.store import tables as sql
-from service.store.history_queries import Queries, drift_of
-from service.store.history_store import Writing
+from service.store.history_queries import HistoryQueries, drift_of
+from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
 
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
 
 
-class HistoryStore(Writing):
+class HistoryStore(HistoryWriteStore):
     """Reading; the writing half is `history_store`."""
 
     def __init__(self, store: SqlStore) -> None:
-        super().__init__(store, table_codec.Tables())
+        super().__init__(store, table_codec.TableCache())
 
     # ---- changefeeds
-    def changefeeds(self) -> list[Changefeed]:
+    def changefeeds(self) -> list[HistoryState]:
         with self._store.read() as tx:
             return _changefeeds(tx.connection)
 
-    def changefeed(self, name: str | None = None) -> Changefeed:
+    def changefeed(self, name: str | None = None) -> HistoryState:
         with self._store.read() as tx:
             return _chosen(tx.connection, name)[1]
 
     @contextmanager
-    def _reading(self, name: str | None) -> Iterator[tuple[Queries, int, Changefeed]]:
+    def _reading(self, name: str | None) -> Iterator[tuple[HistoryQueries, int, HistoryState]]:
         with self._store.read() as tx:
             number, feed = _chosen(tx.connection, name)
-            yield Queries(tx.connection, number, feed.name, self._tables), number, feed
+            yield HistoryQueries(tx.connection, number, feed.name, self._tables), number, feed
 
     # ---- tables
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
         feed = self.changefeed(changefeed)
-        return lazy_catalog.catalog(_Snapshot(self, feed.name), END if ts is None else Position(ts, LAST_ORDINAL))
+        return lazy_catalog.catalog(
+            _CatalogSnapshot(self, feed.name), END if ts is None else HistoryPosition(ts, LAST_ORDINAL)
+        )
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
-    ) -> VersionRow | None:
-        before = END if ts is None else Position(ts, LAST_ORDINAL if inclusive else 0)
+    ) -> TableVersionRow | None:
+        before = END if ts is None else HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
         with self._reading(changefeed) as (queries, _, feed):
             row = queries.name(key_of((db, table)), before)
             if row is None:
@@ -74,11 +76,11 @@ class HistoryStore(Writing):
             return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
 
     def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
-        key, before = key_of((db, table)), Position(ts, LAST_ORDINAL if inclusive else 0)
+        key, before = key_of((db, table)), HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
         with self._reading(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
             # The row at `before` itself is not before it.
-            at = Position(before.commit_ts, before.ordinal - 1) if row is None else row.position
+            at = HistoryPosition(before.commit_ts, before.ordinal - 1) if row is None else row.position
             following = queries.following(key, at)
             to_ts = following.position.commit_ts if following else None
             pending = queries.pending_up_to(key, ts)
@@ -86,7 +88,7 @@ class HistoryStore(Writing):
                 return AsOf(feed, None, None, pending, to_ts)
             return AsOf(feed, _version(queries, row, feed.zone, to_ts), queries.event(row.ddl), pending, to_ts)
 
-    def versions(self, changefeed: str | None, db: str, table: str) -> list[VersionRow]:
+    def versions(self, changefeed: str | None, db: str, table: str) -> list[TableVersionRow]:
         with self._reading(changefeed) as (queries, _, feed):
             rows = queries.history_of(key_of((db, table)))
             following: list[int | None] = [*(row.position.commit_ts for row in rows[1:]), *([None] if rows else [])]
@@ -99,7 +101,7 @@ class HistoryStore(Writing):
 
     def tables(
         self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
-    ) -> list[VersionRow]:
+    ) -> list[TableVersionRow]:
         with self._reading(changefeed) as (queries, _, _feed):
             return [_bare(row) for row in queries.newest_names(db, offset, limit)]
 
@@ -170,7 +172,7 @@ class HistoryStore(Writing):
             return found
 
 
-class _Snapshot:
+class _CatalogSnapshot:
     """Rows of a history, each read in a transaction of its own. Sealed rows change only when an event comes late."""
 
     def __init__(self, store: HistoryStore, changefeed: str) -> None:
@@ -184,17 +186,17 @@ class _Snapshot:
         return read
 
 
-def _changefeeds(connection: Connection) -> list[Changefeed]:
+def _changefeeds(connection: Connection) -> list[HistoryState]:
     return [one for _, one in _all(connection)]
 
 
-def _all(connection: Connection) -> list[tuple[int, Changefeed]]:
+def _all(connection: Connection) -> list[tuple[int, HistoryState]]:
     c = sql.changefeeds.c
     rows = connection.execute(select(sql.changefeeds).order_by(c.name)).all()
-    return [(row.id, Changefeed(row.name, row.sealed_ts, row.revision, 0, row.zone)) for row in rows]
+    return [(row.id, HistoryState(row.name, row.sealed_ts, row.revision, 0, row.zone)) for row in rows]
 
 
-def _chosen(connection: Connection, name: str | None) -> tuple[int, Changefeed]:
+def _chosen(connection: Connection, name: str | None) -> tuple[int, HistoryState]:
     found = _all(connection)
     if name is None and len(found) > 1:
         raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for _, one in found))
@@ -205,13 +207,13 @@ def _chosen(connection: Connection, name: str | None) -> tuple[int, Changefeed]:
     raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=known)
 
 
-def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> VersionRow:
+def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> TableVersionRow:
     form = row.form.hex() if row.form else ""
-    return VersionRow(
+    return TableVersionRow(
         row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, to_ts, form
     )
 
 
-def _version(rows: Rows | Queries, row: NameRow, zone: str, to_ts: int | None) -> VersionRow:
+def _version(rows: HistoryRows | HistoryQueries, row: NameRow, zone: str, to_ts: int | None) -> TableVersionRow:
     table = rows.table(row.form, row.id) if row.form is not None and row.state in _DESCRIBED else None
     return _bare(row, in_utc(table, zone) if table and zone else table, to_ts)

@@ -13,30 +13,30 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from schemas.model.errors import DdlError, SetupError
 from service.history import table_codec
-from service.history.apply_event import Step
-from service.history.model import FIRST, Batch, DdlRecord, Place, Rebuilt, Taken
+from service.history.apply_event import EventApplication
+from service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
 from service.history.timeline import again, seal
-from service.registry.deadline import patiently
+from service.registry.deadline import retry_until
 from service.store import tables as sql
-from service.store.history_writer import Heads, HistoryBook
+from service.store.history_writer import HistoryRowWriter, NameCache
 from service.store.sql_store import SqlStore
 
 _MOST_HEADS = 200_000
 
 
-class Writing:
-    def __init__(self, store: SqlStore, tables: table_codec.Tables) -> None:
+class HistoryWriteStore:
+    def __init__(self, store: SqlStore, tables: table_codec.TableCache) -> None:
         self._store = store
         self._tables = tables
-        self._heads: dict[str, Heads] = {}
+        self._heads: dict[str, NameCache] = {}
         self._lock = RLock()
 
     @contextmanager
-    def _writing(self, changefeed: str, zone: str | None = None) -> Iterator[tuple[HistoryBook, Connection, Any]]:
+    def _writing(self, changefeed: str, zone: str | None = None) -> Iterator[tuple[HistoryRowWriter, Connection, Any]]:
         """A changefeed's book, and its row; made if it is not there. What is remembered of it is worth keeping only if
         the transaction is committed."""
         with self._lock:
-            heads = self._heads.setdefault(changefeed, Heads())
+            heads = self._heads.setdefault(changefeed, NameCache())
             done = False
             try:
                 with self._store.write() as tx:
@@ -45,7 +45,7 @@ class Writing:
                     if heads.revision != feed.revision or len(heads.names) + len(heads.forms) > _MOST_HEADS:
                         heads.clear()
                     heads.seq = connection.execute(select(func.max(sql.events.c.seq))).scalar() or 0
-                    book = HistoryBook(connection, feed.id, changefeed, self._tables, heads)
+                    book = HistoryRowWriter(connection, feed.id, changefeed, self._tables, heads)
                     heads.complete = heads.complete or book.newest() == FIRST
                     yield book, connection, feed
                     book.flush()
@@ -59,13 +59,13 @@ class Writing:
                     heads.clear()
                     heads.revision = -1
 
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> Taken:
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
         """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
-        return patiently(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
+        return retry_until(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
 
-    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> Taken:
+    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
         with self._writing(changefeed, zone) as (book, connection, feed):
-            taken = Taken(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
+            taken = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
             places = _Places(connection, feed.id)
             places.check(changefeed, batch)
             waiting = list(book.pending())  # before the new ones are among them
@@ -83,11 +83,11 @@ class Writing:
             book.seen(batch.seen)
             return taken
 
-    def rebuild(self, changefeed: str, *, everything: bool = False) -> Rebuilt:
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
         """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
-        return patiently(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
+        return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
 
-    def _rebuild(self, changefeed: str, everything: bool) -> Rebuilt:
+    def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:
         with self._writing(changefeed) as (book, connection, feed):
             c = sql.events.c
             query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)
@@ -100,7 +100,7 @@ class Writing:
                 records = book.queries.records(query.where(c.state == "failed"))
             count = healed = failed = 0
             for record in records:
-                outcome = Step(book, record).run()
+                outcome = EventApplication(book, record).run()
                 book.write(record, outcome, again=not everything)
                 count += 1
                 healed += record.state == "failed" and outcome.error is None
@@ -108,7 +108,7 @@ class Writing:
                 if not everything:
                     dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
                     count += again(book, record, dirty)
-            return Rebuilt(count, healed, failed)
+            return RebuildOutcome(count, healed, failed)
 
 
 def _feed(connection: Connection, name: str, zone: str | None) -> Any:
@@ -124,7 +124,7 @@ def _feed(connection: Connection, name: str, zone: str | None) -> Any:
     return connection.execute(query).one()
 
 
-def _arrivals(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> list[DdlRecord]:
+def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutcome) -> list[DdlRecord]:
     """The events that are new, numbered; the copies of known ones are counted."""
     known = book.known(record.key for record in records)
     new: dict[bytes, DdlRecord] = {}
@@ -147,7 +147,7 @@ def _arrivals(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> list
     return arrived
 
 
-def _seal(book: HistoryBook, records: list[DdlRecord], taken: Taken) -> None:
+def _seal(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutcome) -> None:
     """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
     waiting = []
     for record in sorted(records, key=lambda r: r.position):

@@ -1,7 +1,7 @@
 """One changefeed's history while it is written, in one transaction.
 
-The newest row of each name is kept between transactions (`Heads`), so that following a changefeed reads little; what
-is new is collected and written at the end, or before something that only the database knows is read.
+The newest row of each name is kept between transactions (`NameCache`), so that following a changefeed reads little;
+what is new is collected and written at the end, or before something that only the database knows is read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select
 
 from schemas.model.table import Table, TableId
 from service.history import table_codec
-from service.history.model import END, DatabaseRow, DdlRecord, Drift, Key, NameRow, Outcome, Position
+from service.history.model import END, DatabaseRow, DdlRecord, Drift, EventOutcome, HistoryPosition, Key, NameRow
 from service.history.times import clean
 from service.store import tables as sql
-from service.store.history_queries import Queries, database_values, name_values, record_values
+from service.store.history_queries import HistoryQueries, database_values, name_values, record_values
 
 _CHUNK = 400
 
 
 @dataclass(slots=True)
-class Heads:
+class NameCache:
     """What a process remembers of a history between its transactions; worth nothing once `revision` has gone on."""
 
     revision: int = -1
     names: dict[Key, NameRow | None] = field(default_factory=dict)
     databases: dict[str, DatabaseRow | None] = field(default_factory=dict)
     named: dict[str, NameRow] = field(default_factory=dict)
-    newest: Position | None = None
+    newest: HistoryPosition | None = None
     pending: list[DdlRecord] | None = None
     forms: set[bytes] = field(default_factory=set)
     seq: int = 0
@@ -48,14 +48,14 @@ class Heads:
         self.complete = False
 
 
-class HistoryBook:
-    """Keeps the promises of `service.history.model.Book`. `flush` writes what is left."""
+class HistoryRowWriter:
+    """Keeps the promises of `service.history.model.HistoryTransaction`. `flush` writes what is left."""
 
     def __init__(
-        self, connection: Connection, changefeed: int, name: str, tables: table_codec.Tables, heads: Heads
+        self, connection: Connection, changefeed: int, name: str, tables: table_codec.TableCache, heads: NameCache
     ) -> None:
         self._sql, self._changefeed, self._tables, self._heads = connection, changefeed, tables, heads
-        self.queries = Queries(connection, changefeed, name, tables)
+        self.queries = HistoryQueries(connection, changefeed, name, tables)
         self._arrived: dict[int, DdlRecord] = {}
         self._settled: dict[int, DdlRecord] = {}
         self._rows: dict[Any, list[dict[str, Any]]] = {}
@@ -64,7 +64,7 @@ class HistoryBook:
         self._forms: dict[bytes, bytes] = {}
 
     # ---- Rows
-    def name(self, key: Key, before: Position) -> NameRow | None:
+    def name(self, key: Key, before: HistoryPosition) -> NameRow | None:
         heads = self._heads.names
         if key not in heads:
             if self._heads.complete:
@@ -78,7 +78,7 @@ class HistoryBook:
         self.flush()
         return self.queries.name(key, before)
 
-    def database(self, db: str, before: Position) -> DatabaseRow | None:
+    def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
         heads = self._heads.databases
         if db not in heads:
             if db in self._unwritten:
@@ -90,11 +90,11 @@ class HistoryBook:
         self.flush()
         return self.queries.database(db, before)
 
-    def names(self, db: str, before: Position) -> list[NameRow]:
+    def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         self.flush()
         return self.queries.names(db, before)
 
-    def any_name(self, db: str, before: Position) -> NameRow | None:
+    def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         known = self._heads.named.get(db)
         if known is not None and known.position < before:
             return known
@@ -104,7 +104,7 @@ class HistoryBook:
             self._heads.named[db] = found
         return found
 
-    def following(self, key: Key, after: Position) -> NameRow | None:
+    def following(self, key: Key, after: HistoryPosition) -> NameRow | None:
         self.flush()
         return self.queries.following(key, after)
 
@@ -125,21 +125,21 @@ class HistoryBook:
         return form
 
     # ---- Book
-    def newest(self) -> Position:
+    def newest(self) -> HistoryPosition:
         if self._heads.newest is None:
             self.flush()
             self._heads.newest = self.queries.newest()
         return self._heads.newest
 
-    def next_event(self, after: Position, keys: Collection[Key]) -> DdlRecord | None:
+    def next_event(self, after: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         self.flush()
         return self.queries.next_event(after, keys)
 
-    def rows_at(self, position: Position) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
+    def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
         self.flush()
         return self.queries.rows_at(position)
 
-    def write(self, record: DdlRecord, outcome: Outcome, *, again: bool) -> None:
+    def write(self, record: DdlRecord, outcome: EventOutcome, *, again: bool) -> None:
         if again:
             self._remove(record.position)
         else:
@@ -168,7 +168,7 @@ class HistoryBook:
         if (key in heads or self._heads.complete) and (heads.get(key) is None or heads[key].position <= row.position):
             heads[key] = row
 
-    def _remove(self, position: Position) -> None:
+    def _remove(self, position: HistoryPosition) -> None:
         """The rows that an event made, to make way for others."""
         self.flush()
         self._heads.complete = False

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, upd
 
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.model import DEFAULT_CONTEXT
-from service.store.statements import Ready
+from service.store.statements import PreparedStatement
 from service.store.tables import LAYOUT, contexts, facts, metadata, schemas, versions
 
 
@@ -49,7 +49,7 @@ STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2, 3
 
 
 LAYOUT_FACT: Final = "layout"
-_LAYOUT_OF = Ready(select(facts.c.value).where(facts.c.name == bindparam("name")))
+_LAYOUT_OF = PreparedStatement(select(facts.c.value).where(facts.c.name == bindparam("name")))
 
 
 def lay_out(connection: Connection, url: str) -> bool:

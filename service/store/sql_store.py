@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, exc
 
 from schemas.model.errors import BridgeError, RegistryError, SetupError
-from service.registry.deadline import Outage, patiently
+from service.registry.deadline import Outage, retry_until
 from service.registry.read_set import Listener
 from service.store.dialects import Dialect, driver, drop
 from service.store.migrations import check_layout, lay_out
 from service.store.transaction import Transaction
-from service.store.write_queue import Commits
+from service.store.write_queue import WriteQueue
 
 _AT_HAND = 8
 _LOG = logging.getLogger(__name__)
@@ -33,11 +33,11 @@ class SqlStore:
         self.url = dialect.url
         self.wait_seconds = wait_seconds
         self._dialect = dialect
-        self._commits = Commits(dialect, wait_seconds)
+        self._commits = WriteQueue(dialect, wait_seconds)
         self._at_hand: deque[Connection] = deque()
         self._closed = False
         try:
-            patiently(self._lay_out, wait_seconds, self._waiting)
+            retry_until(self._lay_out, wait_seconds, self._waiting)
         except RegistryError as error:
             dialect.engine.dispose()
             why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail

@@ -27,8 +27,9 @@ from service.registry.metadata import VERSION
 from service.store.tables import configs, counters, modes, schemas, versions
 
 
-class Ready:
-    """`Ready(select(…).where(column == bindparam("name")))(connection, name=value)` gives a cursor of the driver.
+class PreparedStatement:
+    """`PreparedStatement(select(…).where(column == bindparam("name")))(connection, name=value)` gives a cursor of the
+    driver.
 
     `columns`: those that an INSERT or UPDATE sets. Values go to the driver unconverted, so plain types only.
     """
@@ -97,27 +98,32 @@ _LOOKALIKES = _FULL_OF.where(or_(schemas.c.refs != "[]", _NUMBERED)).order_by(ve
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
 
 
-VERSION_OF = Ready(_FULL_OF.where(versions.c.version == bindparam("version")))
+VERSION_OF = PreparedStatement(_FULL_OF.where(versions.c.version == bindparam("version")))
 # by whether soft-deleted versions count
-LATEST = {True: Ready(_HIGHEST.limit(1)), False: Ready(_HIGHEST.where(_LIVE).limit(1))}
-BY_CONTENT = {True: Ready(_HIGHEST.where(_SAME).limit(1)), False: Ready(_HIGHEST.where(_SAME, _LIVE).limit(1))}
-LOOKALIKES = {True: Ready(_LOOKALIKES), False: Ready(_LOOKALIKES.where(_LIVE))}
-VERSIONS = Ready(ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
-HOLDERS = Ready(
+LATEST = {True: PreparedStatement(_HIGHEST.limit(1)), False: PreparedStatement(_HIGHEST.where(_LIVE).limit(1))}
+BY_CONTENT = {
+    True: PreparedStatement(_HIGHEST.where(_SAME).limit(1)),
+    False: PreparedStatement(_HIGHEST.where(_SAME, _LIVE).limit(1)),
+}
+LOOKALIKES = {True: PreparedStatement(_LOOKALIKES), False: PreparedStatement(_LOOKALIKES.where(_LIVE))}
+VERSIONS = PreparedStatement(ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
+HOLDERS = PreparedStatement(
     FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
 )
 # one query for each number of scopes
-CONFIGS = [Ready(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)]
-MODES = [Ready(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
+CONFIGS = [
+    PreparedStatement(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)
+]
+MODES = [PreparedStatement(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
-ID_OF = Ready(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
-IDS_OF = Ready(
+ID_OF = PreparedStatement(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+IDS_OF = PreparedStatement(
     select(schemas.c.context, schemas.c.id)
     .where(schemas.c.identity == bindparam("identity"))
     .order_by(schemas.c.context, schemas.c.id)
 )
-MAX_ID = Ready(select(counters.c.last).where(counters.c.context == bindparam("context")))
-FIRST_ID = Ready(insert(counters), "context", "last")
-NEXT_ID = Ready(update(counters).where(counters.c.context == bindparam("this")), "last")
-PUT_SCHEMA = Ready(insert(schemas), *schemas.c.keys())
-PUT_VERSION = Ready(insert(versions), "context", "subject", "version", "id", "ts", "deleted")
+MAX_ID = PreparedStatement(select(counters.c.last).where(counters.c.context == bindparam("context")))
+FIRST_ID = PreparedStatement(insert(counters), "context", "last")
+NEXT_ID = PreparedStatement(update(counters).where(counters.c.context == bindparam("this")), "last")
+PUT_SCHEMA = PreparedStatement(insert(schemas), *schemas.c.keys())
+PUT_VERSION = PreparedStatement(insert(versions), "context", "subject", "version", "id", "ts", "deleted")

@@ -28,11 +28,20 @@ from service.registry.model import (
     Lineage,
     Reference,
     Stored,
+    StoredWarning,
     VersionRow,
-    Warned,
     qualified,
 )
-from service.registry.read_set import ANYTHING, CONTEXTS, CURRENT, Part, config_part, id_part, mode_part, subject_part
+from service.registry.read_set import (
+    ANYTHING,
+    CONTEXTS,
+    Part,
+    config_part,
+    current_reads,
+    id_part,
+    mode_part,
+    subject_part,
+)
 from service.store.statements import (
     BY_CONTENT,
     CONFIGS,
@@ -77,7 +86,7 @@ class Transaction:
         """`changes`: None to read only; else what this transaction changes is added to it."""
         self._sql = connection
         self._changes: set[Part] = set() if changes is None else changes
-        footprint = CURRENT.get()
+        footprint = current_reads.get()
         self._reads: set[Part] = set() if footprint is None else footprint.parts
         if footprint is not None and changes is not None:
             footprint.wrote = True
@@ -208,11 +217,11 @@ class Transaction:
         total = self._sql.execute(select(func.count()).select_from(schemas)).scalar_one()
         return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
 
-    def warnings(self, subject: str | None = None) -> list[Warned]:
+    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
         self._reads.add(ANYTHING)
         query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
         query = query if subject is None else query.where(warnings.c.subject == subject)
-        return [Warned(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
+        return [StoredWarning(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
 
     def lineage(self) -> list[Lineage]:
         return [Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))]
@@ -309,7 +318,7 @@ class Transaction:
         self._changes.add(CONTEXTS)
         self._sql.execute(delete(contexts).where(contexts.c.context == context))
 
-    def put_warning(self, warned: Warned) -> None:
+    def put_warning(self, warned: StoredWarning) -> None:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
 
     def put_lineage(self, one: Lineage) -> None:

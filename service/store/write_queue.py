@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedTransaction:
     """A transaction that several writers share."""
 
     members: int = 0
@@ -37,7 +37,7 @@ class Shared:
     error: BaseException | None = None
 
 
-class Commits:
+class WriteQueue:
     """`writing` is a turn; `refresh` looks whether another process has written."""
 
     def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
@@ -47,7 +47,7 @@ class Commits:
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
-        self._shared: Shared | None = None
+        self._shared: SharedTransaction | None = None
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -70,7 +70,7 @@ class Commits:
         return outcomes
 
     @contextmanager
-    def _part_of(self, shared: Shared) -> Iterator[Transaction]:
+    def _part_of(self, shared: SharedTransaction) -> Iterator[Transaction]:
         """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
         changes: set[Part] = set()
         with savepoint(self._session):
@@ -78,7 +78,7 @@ class Commits:
         shared.changes |= changes | ({ANYTHING} if changes else set())
 
     @contextmanager
-    def _turn(self, wait_seconds: float) -> Iterator[Shared]:
+    def _turn(self, wait_seconds: float) -> Iterator[SharedTransaction]:
         """A turn to write; what was done in it is durable afterwards."""
         shared = self._take_turn(left(wait_seconds))
         try:
@@ -94,7 +94,7 @@ class Commits:
         if shared.error is not None:
             raise shared.error
 
-    def _take_turn(self, wait_seconds: float) -> Shared:
+    def _take_turn(self, wait_seconds: float) -> SharedTransaction:
         deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1
@@ -112,11 +112,11 @@ class Commits:
             except BaseException:
                 self._pass_on()
                 raise
-            shared = self._shared = Shared()
+            shared = self._shared = SharedTransaction()
         shared.members += 1
         return shared
 
-    def _finish(self, shared: Shared) -> None:
+    def _finish(self, shared: SharedTransaction) -> None:
         """Commit, or leave it to the next one in the row; either way it is done when this returns."""
         with self._turns:
             if self._waiting and shared.members < _MOST:
@@ -133,7 +133,7 @@ class Commits:
             shared.error = error
         self._pass_on(shared)
 
-    def _pass_on(self, shared: Shared | None = None) -> None:
+    def _pass_on(self, shared: SharedTransaction | None = None) -> None:
         with self._turns:
             if shared is not None:
                 shared.done, self._shared = True, None
@@ -151,7 +151,7 @@ class Commits:
                 self._session.rollback()
                 raise
 
-    def _commit(self, shared: Shared) -> None:
+    def _commit(self, shared: SharedTransaction) -> None:
         self._tell(lambda one: one.changing(shared.changes))
         try:
             if shared.error is not None:

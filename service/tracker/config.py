@@ -33,7 +33,7 @@ _TEXTS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Tracked:
+class TrackedChangefeed:
     """One changefeed and where its messages are: topics, or one file."""
 
     name: str = DEFAULT_CHANGEFEED
@@ -46,7 +46,7 @@ class Tracked:
     time_zone: str = "UTC"
     claim_check_dir: Path | None = None
 
-    def check(self) -> Tracked:
+    def check(self) -> TrackedChangefeed:
         """Itself. SetupError USAGE for a format or a zone that is none."""
         format_named(self.format)
         if not self.name or len(self.name) > 200 or not self.name.isprintable():
@@ -79,7 +79,7 @@ def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Pat
     return tuple(topics), Path(files[0]) if files else None
 
 
-def tracked(text: str, servers: str = "", config: str = "") -> list[Tracked]:
+def tracked(text: str, servers: str = "", config: str = "") -> list[TrackedChangefeed]:
     """What `serve --track` is given, nothing for "". servers, config: for those that name none. SetupError USAGE."""
     if not text:
         return []
@@ -89,7 +89,7 @@ def tracked(text: str, servers: str = "", config: str = "") -> list[Tracked]:
     if rest.startswith(_KAFKA):
         topics, _ = inputs([rest], "--track")
         kafka = Path(config) if config else None
-        return [Tracked(name, topics, bootstrap_servers=servers or None, kafka_config=kafka).check()]
+        return [TrackedChangefeed(name, topics, bootstrap_servers=servers or None, kafka_config=kafka).check()]
     path = Path(rest)
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8")).get("changefeed")
@@ -103,7 +103,7 @@ def tracked(text: str, servers: str = "", config: str = "") -> list[Tracked]:
     return found
 
 
-def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -> Tracked:
+def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -> TrackedChangefeed:
     if not isinstance(table, dict) or "name" not in table or "in" not in table:
         raise SetupError("USAGE", details=f"--track {where}: each [[changefeed]] needs name and in")
     unknown = table.keys() - _TEXTS - {"in"}
@@ -119,4 +119,4 @@ def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -
             of[name] = folder / of[name]
     of.setdefault("bootstrap_servers", servers or None)
     of.setdefault("kafka_config", Path(config) if config else None)
-    return Tracked(topics=topics, file=file and folder / file, **of).check()
+    return TrackedChangefeed(topics=topics, file=file and folder / file, **of).check()

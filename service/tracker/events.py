@@ -17,27 +17,29 @@ MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "deb
 """Formats whose watermarks come only with TiCDC's extension, or never."""
 
 
-class NotUsable(ValueError):
+class UnusableEvent(ValueError):
     """An event, or a line, that a history can't take; the text says why."""
 
 
 def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
-    """The record of a DDL event, or of a table that the stream shows. NotUsable without a commit_ts or a statement."""
+    """The record of a DDL event, or of a table that the stream shows. UnusableEvent without a commit_ts or a
+    statement.
+    """
     where = {"topic": clean(message.topic or ""), "partition": message.partition or 0, "offset": message.offset}
     of: dict[str, Any] = {"format": event.format, **where}
     db, table = clean(event.db), clean(event.table)
     if isinstance(event, Bootstrap):
         if event.schema is None or not _named(event.schema):
-            raise NotUsable("bootstrap without a table that has a name")
+            raise UnusableEvent("bootstrap without a table that has a name")
         since = event.schema_version if event.commit_ts is None else event.commit_ts
         return DdlRecord(changefeed, _tso(since), db, table, "", "snapshot", mode="form", carried=event.schema, **of)
     commit_ts = event.commit_ts
     if commit_ts is None and isinstance(event.extra.get("es"), int):
         commit_ts = ms_to_tso(event.extra["es"])  # Canal-JSON without extension tells the millisecond only
     if commit_ts is None:
-        raise NotUsable("DDL without commit_ts")
+        raise UnusableEvent("DDL without commit_ts")
     if not event.query.strip():
-        raise NotUsable("DDL without a statement")
+        raise UnusableEvent("DDL without a statement")
     carried, partial = table_after_event(event) or (None, "")
     if carried is not None and not _named(carried):
         carried = None
@@ -56,14 +58,14 @@ def _named(table: Table) -> bool:
 
 def _tso(number: int) -> int:
     if not 0 <= number <= MAX_TSO:
-        raise NotUsable(f"commit_ts {str(number)[:30]} is no TSO")
+        raise UnusableEvent(f"commit_ts {str(number)[:30]} is no TSO")
     return number
 
 
 def records_of_line(changefeed: str, found: dict[str, Any]) -> list[DdlRecord]:
     """Records of a line of DDL: {"commit_ts", "db", "query"} (as `--ddl` of decode), or a recorded history's.
 
-    Nobody will ever resolve them, so they are sealed at once. NotUsable for a line of another form.
+    Nobody will ever resolve them, so they are sealed at once. UnusableEvent for a line of another form.
     """
     try:
         if "wire" in found:
@@ -71,12 +73,12 @@ def records_of_line(changefeed: str, found: dict[str, Any]) -> list[DdlRecord]:
             return [_line(changefeed, w["ts"], w["scm"], w["tbl"], w["q"], w.get("t")) for w in wire]
         mode = found.get("mode", "typed" if found.get("typed") else "wire")
         if mode not in ("wire", "typed", "show"):
-            raise NotUsable(f"mode {mode!r}: wire, typed or show is needed")
+            raise UnusableEvent(f"mode {mode!r}: wire, typed or show is needed")
         table, kind = found.get("table", ""), found.get("ddl_type")
         of = (found["commit_ts"], found.get("db", ""), table, found["query"], kind, mode, found.get("sql_mode", ""))
         return [_line(changefeed, *of)]
     except (LookupError, TypeError, AttributeError) as error:
-        raise NotUsable(f"not a line of DDL ({type(error).__name__}: {error})") from error
+        raise UnusableEvent(f"not a line of DDL ({type(error).__name__}: {error})") from error
 
 
 def _line(
@@ -84,7 +86,7 @@ def _line(
     sql_mode: Any = "",
 ) -> DdlRecord:  # fmt: skip
     if type(commit_ts) is not int or not all(isinstance(text, str) for text in (db, table, query, sql_mode)):
-        raise NotUsable("commit_ts must be a whole number; db, table and query texts")
+        raise UnusableEvent("commit_ts must be a whole number; db, table and query texts")
     if type(ddl_type) is not int or not -1 < ddl_type < 1 << 31:
         ddl_type = None
     return DdlRecord(
@@ -98,11 +100,11 @@ def is_line_of_ddl(found: Any) -> bool:
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """A line's JSON object. NotUsable."""
+    """A line's JSON object. UnusableEvent."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise NotUsable(f"not JSON ({error})"[:300]) from error
+        raise UnusableEvent(f"not JSON ({error})"[:300]) from error
     if not isinstance(found, dict):
-        raise NotUsable("not a JSON object")
+        raise UnusableEvent("not a JSON object")
     return found

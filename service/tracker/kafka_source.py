@@ -13,7 +13,7 @@ from typing import Any, Final
 from schemas.model.errors import SetupError
 from service.history.model import Place
 from service.kafka_client import message_of
-from service.tracker.sources import MOST_BYTES, Read
+from service.tracker.sources import MOST_BYTES, SourceBatch
 
 _TIMEOUT: Final = 10.0
 
@@ -93,8 +93,8 @@ class KafkaSource:
             return low
         return kept
 
-    def read(self, most: int, seconds: float) -> Read | None:
-        found = Read()
+    def read(self, most: int, seconds: float) -> SourceBatch | None:
+        found = SourceBatch()
         try:
             if time.monotonic() - self._looked > _LOOK_EVERY:
                 found.partitions = self._assign()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from service.history.model import Place, Taken
+from service.history.model import BatchOutcome, Place
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Progress:
     stopped: str = ""
     """Why a tracker inside the service has ended; "" while it runs."""
 
-    def count(self, taken: Taken) -> None:
+    def count(self, taken: BatchOutcome) -> None:
         self.new += taken.new
         self.copies += taken.copies
         self.sealed += taken.sealed

@@ -11,15 +11,15 @@ from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from service.history.model import Batch, DdlRecord, Drift, Place
 from service.history.times import clean
-from service.tracker.events import MAY_LACK_WATERMARKS, NotUsable, record_of, records_of_line
+from service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
 from service.tracker.progress import Progress
-from service.tracker.row_validation import Observer
-from service.tracker.sources import Read
+from service.tracker.row_validation import RowValidator
+from service.tracker.sources import SourceBatch
 
 _LOG = logging.getLogger("service")
 
 
-class Reader:
+class EventReader:
     """Reads in order. A message that can't be read is counted with its reason and passed over; nothing stops it.
 
     positions: where each partition was read to, so that what is read again counts once.
@@ -30,7 +30,7 @@ class Reader:
         changefeed: str,
         format_: str,
         context: Context,
-        observer: Observer,
+        observer: RowValidator,
         progress: Progress,
         places: dict[Place, tuple[int | None, int | None]],
     ) -> None:
@@ -41,7 +41,7 @@ class Reader:
         self._places: set[Place] = set(places)
         self.watermarked = any(watermark is not None for _, watermark in places.values())
 
-    def batch(self, read: Read) -> Batch:
+    def batch(self, read: SourceBatch) -> Batch:
         """What to keep of it. Offsets behind messages without any use are in it too."""
         batch = Batch(partitions=set(read.partitions))
         self._places |= read.partitions
@@ -82,7 +82,7 @@ class Reader:
                 self._event(event, message, place, batch)
         except WireError as error:
             self._failed(error.code, f"{place[0]}/{place[1]}/{message.offset}: {error.detail}")
-        except NotUsable as error:
+        except UnusableEvent as error:
             self._progress.skipped[str(error)] += 1
         except RecursionError:
             self._failed("MALFORMED", f"{place[0]}/{place[1]}/{message.offset}: nested too deep")
@@ -110,7 +110,7 @@ class Reader:
     def _line(self, line: dict[str, object], batch: Batch) -> None:
         try:
             records = records_of_line(self._changefeed, line)
-        except NotUsable as error:
+        except UnusableEvent as error:
             self._failed("BAD_LINE", f"{line.get('where')}: {error}")
             return
         self._progress.events["DDL"] += len(records)

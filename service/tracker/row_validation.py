@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Table
 from service.history.compare import difference
-from service.history.model import Drift, DriftKind, Key, State, VersionRow
+from service.history.model import Drift, DriftKind, Key, State, TableVersionRow
 from service.history.times import clean
 
 _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
@@ -18,7 +18,7 @@ _MOST = 20_000
 
 
 @dataclass(slots=True)
-class Sight:
+class RowSample:
     """Rows of one form, seen between two commit_ts."""
 
     table: Table
@@ -29,15 +29,15 @@ class Sight:
     count: int = 0
 
 
-At = Callable[[str, str, int], VersionRow | None]
+At = Callable[[str, str, int], TableVersionRow | None]
 
 
-class Observer:
+class RowValidator:
     """Collects rows, and judges them once their versions are sealed. at: (db, table, commit_ts) → version."""
 
     def __init__(self, changefeed: str, at: At) -> None:
         self._changefeed, self._at = changefeed, at
-        self._sights: dict[tuple[int, bool], Sight] = {}
+        self._sights: dict[tuple[int, bool], RowSample] = {}
         self._verdicts: dict[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]] = {}
 
     def see(self, row: RowChange) -> str:
@@ -51,7 +51,7 @@ class Observer:
         if sight is None:
             if len(self._sights) >= _MOST:
                 return "row of one form too many that waits for its version"
-            sight = self._sights[key] = Sight(row.table, row.format, whole, commit_ts, commit_ts)
+            sight = self._sights[key] = RowSample(row.table, row.format, whole, commit_ts, commit_ts)
         sight.first, sight.last = min(sight.first, commit_ts), max(sight.last, commit_ts)
         sight.count += 1
         return ""
@@ -79,10 +79,10 @@ class Observer:
                     fitting[place] = fitting.get(place, 0) + sight.count
         return drift, fitting
 
-    def _version(self, sight: Sight, commit_ts: int) -> VersionRow | None:
+    def _version(self, sight: RowSample, commit_ts: int) -> TableVersionRow | None:
         return self._at(clean(sight.table.id.db), clean(sight.table.id.table), commit_ts)
 
-    def _verdict(self, sight: Sight, version: VersionRow | None) -> tuple[DriftKind, str] | None:
+    def _verdict(self, sight: RowSample, version: TableVersionRow | None) -> tuple[DriftKind, str] | None:
         if version is None:
             return "unknown_table", "rows of a table that the history does not know: give a snapshot of it"
         if version.state is State.GONE:
@@ -100,7 +100,7 @@ class Observer:
         return found
 
 
-def compared(known: Table, sight: Sight) -> tuple[DriftKind, str] | None:
+def compared(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
     """What rows contradict in a version: its columns, their types, or which of them is the handle key."""
     told = sight.table
     missing = [c.name for c in known.columns if not c.virtual and c.name not in told.by_name] if sight.whole else []

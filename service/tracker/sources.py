@@ -11,7 +11,7 @@ from schemas.inputs.message_lines import parse_line
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from service.history.model import Place
-from service.tracker.events import NotUsable, is_line_of_ddl, object_of
+from service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
 
 _MAX_LINE = MAX_MESSAGE * 3
 MOST_BYTES = 16 << 20
@@ -19,7 +19,7 @@ MOST_BYTES = 16 << 20
 
 
 @dataclass(slots=True)
-class Read:
+class SourceBatch:
     """What one look at a source gave. ddl: lines of DDL. bad: what is neither a message nor a line, with its reason."""
 
     messages: list[Message] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Source(Protocol):
     def start(self, places: dict[Place, int | None]) -> None:
         """Begin where each partition was read to. SetupError where it can't be read."""
 
-    def read(self, most: int, seconds: float) -> Read | None:
+    def read(self, most: int, seconds: float) -> SourceBatch | None:
         """What has come, at most so many messages, waiting so long for the first; None at the end."""
 
     def lag(self) -> dict[Place, int]:
@@ -59,8 +59,8 @@ class FileSource:
     def start(self, places: dict[Place, int | None]) -> None:
         """A file is read from its start: what it repeats is known."""
 
-    def read(self, most: int, seconds: float) -> Read | None:
-        found, count, size = Read(), 0, 0
+    def read(self, most: int, seconds: float) -> SourceBatch | None:
+        found, count, size = SourceBatch(), 0, 0
         while count < most and size < MOST_BYTES:
             try:
                 line = self._file.readline(_MAX_LINE)
@@ -74,7 +74,7 @@ class FileSource:
                 self._line(line, found)
         return found
 
-    def _line(self, line: bytes, found: Read) -> None:
+    def _line(self, line: bytes, found: SourceBatch) -> None:
         where = f"{self._path.name}:{self._number}"
         if b'"value_b64"' in line or b'"key_b64"' in line:
             try:
@@ -86,9 +86,9 @@ class FileSource:
         try:
             object_ = object_of(line)
             if not is_line_of_ddl(object_):
-                raise NotUsable("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
+                raise UnusableEvent("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
             found.ddl.append({**object_, "where": where})
-        except NotUsable as error:
+        except UnusableEvent as error:
             found.bad.append(("BAD_LINE", f"{where}: {error}"))
 
     def lag(self) -> dict[Place, int]:

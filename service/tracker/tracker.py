@@ -19,15 +19,15 @@ from service.history.model import DEFAULT_CHANGEFEED, Batch
 from service.history.ports import History
 from service.registry.ports import Store
 from service.registry_view import OwnSchemas
-from service.tracker.config import Tracked
+from service.tracker.config import TrackedChangefeed
 from service.tracker.progress import Progress
-from service.tracker.reader import Reader
-from service.tracker.row_validation import Observer
+from service.tracker.reader import EventReader
+from service.tracker.row_validation import RowValidator
 from service.tracker.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class TrackerOptions:
     """How to follow. most: messages in one transaction. until: a TSO at which to stop once it is sealed, 0 for "all
     that was there at the start", None for never. at_end: stop when all that was there at the start has been read."""
 
@@ -46,7 +46,7 @@ class Tracker:
 
     def __init__(
         self,
-        following: Following,
+        following: TrackerOptions,
         source: Source,
         history: History,
         schemas: SchemaSource,
@@ -56,10 +56,10 @@ class Tracker:
         self.progress = Progress(following.changefeed)
         self._stopping = threading.Event()
         name = following.changefeed
-        self._observer = Observer(name, lambda db, table, ts: history.version_at(name, db, table, ts))
+        self._observer = RowValidator(name, lambda db, table, ts: history.version_at(name, db, table, ts))
         places = history.places(name)
         context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
-        self._reader = Reader(name, following.format, context, self._observer, self.progress, places)
+        self._reader = EventReader(name, following.format, context, self._observer, self.progress, places)
         self._source.start({place: offset for place, (offset, _) in places.items()})
 
     def stop(self) -> None:
@@ -130,7 +130,7 @@ _STOP_SECONDS: Final = 15.0
 class Trackers:
     """All changefeeds that the service follows."""
 
-    def __init__(self, wanted: list[Tracked], history: History, store: Store) -> None:
+    def __init__(self, wanted: list[TrackedChangefeed], history: History, store: Store) -> None:
         self._history, self._store = history, store
         self._stopping = threading.Event()
         self._running: dict[str, Tracker] = {}
@@ -159,7 +159,7 @@ class Trackers:
             found.append((last, tracker.seconds_behind() if tracker else None))
         return found
 
-    def _follow(self, wanted: Tracked) -> None:
+    def _follow(self, wanted: TrackedChangefeed) -> None:
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
             try:
@@ -189,10 +189,10 @@ class Trackers:
 
 
 def tracker_of(
-    wanted: Tracked, history: History, store: Store, most: int, until: int | None = None, at_end: bool = False
+    wanted: TrackedChangefeed, history: History, store: Store, most: int, until: int | None = None, at_end: bool = False
 ) -> Tracker:
     """A tracker of one changefeed. SetupError."""
-    following = Following(
+    following = TrackerOptions(
         wanted.name or DEFAULT_CHANGEFEED,
         wanted.format,
         wanted.ddl_time_zone,

@@ -17,7 +17,7 @@ _FAILED: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What the API said. value: the JSON of its body, or the text where it is none."""
 
     status: int
@@ -35,15 +35,15 @@ class Answer:
         return f"{self.value.get('message', '')} (error code {self.value.get('error_code', self.status)})"
 
 
-class NotAnswered(Exception):
+class ApiError(Exception):
     """The API refused what a page can't do without."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ApiAnswer) -> None:
         super().__init__(answer.problem)
         self.answer = answer
 
 
-class Api:
+class ApiClient:
     """The API for one request of a page."""
 
     def __init__(self, request: Request) -> None:
@@ -53,24 +53,26 @@ class Api:
         transport = httpx2.ASGITransport(app=_As(served, request.scope), raise_app_exceptions=False)
         self._client = httpx2.AsyncClient(transport=transport, base_url=base, headers=headers, follow_redirects=False)
 
-    async def get(self, *path: str, **query: str | int | bool | None) -> Answer:
+    async def get(self, *path: str, **query: str | int | bool | None) -> ApiAnswer:
         """GET of a path given by its parts, each encoded here."""
         return await self.send("GET", *path, query=query)
 
-    async def send(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Answer:
+    async def send(
+        self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> ApiAnswer:
         params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         target = "/" + "/".join(quote(part, safe="") for part in path)
         answer = await self._client.request(method, target, params=params, json=body)
         try:
-            return Answer(answer.status_code, answer.json())
+            return ApiAnswer(answer.status_code, answer.json())
         except ValueError:
-            return Answer(answer.status_code, answer.text)
+            return ApiAnswer(answer.status_code, answer.text)
 
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:
-        """The body of a GET. Raises NotAnswered."""
+        """The body of a GET. Raises ApiError."""
         answer = await self.get(*path, **query)
         if not answer.ok:
-            raise NotAnswered(answer)
+            raise ApiError(answer)
         return answer.value
 
 

@@ -22,7 +22,7 @@ Parts = list[tuple[str, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DiffRow:
     """A line on either side with its number. kind: same, changed, gone or new.
 
     hidden: how many lines that are the same are left out here; nothing else counts then.
@@ -59,7 +59,7 @@ class Row:
         return left, right
 
 
-def side_by_side(left: str, right: str) -> list[Row]:
+def side_by_side(left: str, right: str) -> list[DiffRow]:
     """The rows of a comparison; texts that are too long to be compared simply stand beside each other."""
     a, b = left.splitlines(), right.splitlines()
     return list(_rows(a, b))
@@ -74,11 +74,11 @@ def _opcodes(a: list[str], b: list[str]) -> Sequence[tuple[str, int, int, int, i
     return SequenceMatcher(lambda line: counts[line] > max(often, 1), a, b, autojunk=False).get_opcodes()
 
 
-def _rows(a: list[str], b: list[str]) -> Iterator[Row]:
+def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
     for _, i, j, k, m in _opcodes(a, b):
         for x, y in zip_longest(range(i, j), range(k, m)):
             kind = "new" if x is None else "gone" if y is None else "same" if a[x] == b[y] else "changed"
-            yield Row(
+            yield DiffRow(
                 kind,
                 None if x is None else x + 1,
                 "" if x is None else a[x],
@@ -87,15 +87,15 @@ def _rows(a: list[str], b: list[str]) -> Iterator[Row]:
             )
 
 
-def folded(rows: list[Row]) -> list[Row]:
+def folded(rows: list[DiffRow]) -> list[DiffRow]:
     """The rows with what is the same left out, but for a few lines around each difference."""
     shown = [False] * len(rows)
     for place, row in enumerate(rows):
         if row.kind != "same":
             near = range(max(place - _AROUND, 0), min(place + _AROUND + 1, len(rows)))
             shown[near.start : near.stop] = [True] * len(near)
-    found: list[Row] = []
+    found: list[DiffRow] = []
     for is_shown, group in groupby(zip(shown, rows, strict=True), key=lambda one: one[0]):
         left_out = [row for _, row in group]
-        found += left_out if is_shown or len(left_out) == 1 else [Row("same", hidden=len(left_out))]
+        found += left_out if is_shown or len(left_out) == 1 else [DiffRow("same", hidden=len(left_out))]
     return found

@@ -17,13 +17,13 @@ from fastapi import APIRouter, Request, Response
 from schemas.formats.base import Context
 from schemas.formats.format_table import FORMATS
 from schemas.inspect.auto_decoder import AUTO
-from schemas.inspect.explain import Question, explain
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.model.errors import BridgeError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
-from service.ui.api_client import Answer, Api
+from service.ui.api_client import ApiAnswer, ApiClient
 from service.ui.pages import BadForm, form, page, shown
 
 router = APIRouter(prefix="/ui/explain", include_in_schema=False)
@@ -39,10 +39,10 @@ _FILLED_IN: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
-class Asked:
+class ApiSchemas:
     """Schemas by the service's own API (schemas.model.ports.SchemaSource), from a thread beside the event loop."""
 
-    def __init__(self, api: Api, context: str) -> None:
+    def __init__(self, api: ApiClient, context: str) -> None:
         self._api = api
         self._within = ("contexts", context) if context else ()
 
@@ -63,15 +63,15 @@ class Asked:
         answer = self._get("schemas", "ids", str(schema_id), "versions")
         return [(one["subject"], one["version"]) for one in answer.value] if answer.ok else []
 
-    def _get(self, *path: str) -> Answer:
-        async def get() -> Answer:
+    def _get(self, *path: str) -> ApiAnswer:
+        async def get() -> ApiAnswer:
             return await self._api.get(*self._within, *path)
 
         return anyio.from_thread.run(get)
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class ExplainForm:
     """What was filled in."""
 
     message: Message
@@ -94,7 +94,7 @@ async def answer(request: Request) -> Response:
         filled = _filled(fields, await _fetched(request, fields["place"].strip()))
     except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
-    source = Asked(Api(request), filled.context)
+    source = ApiSchemas(ApiClient(request), filled.context)
     try:
         told = await anyio.to_thread.run_sync(_explained, filled, source)
     except BridgeError as error:
@@ -103,7 +103,7 @@ async def answer(request: Request) -> Response:
 
 
 async def _fetched(request: Request, place: str) -> Message | None:
-    """The message that the field names. Raises ValueError, and NotAnswered to whom it is not for."""
+    """The message that the field names. Raises ValueError, and ApiError to whom it is not for."""
     fetch = services(request).fetch
     if not place:
         return None
@@ -112,17 +112,17 @@ async def _fetched(request: Request, place: str) -> Message | None:
     # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
     # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
     # who may see what the service reads there, and the API's own answer to them says who that is.
-    await Api(request).need("history", "changefeeds")
+    await ApiClient(request).need("history", "changefeeds")
     return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
 
 
-def _explained(filled: Filled, source: Asked) -> dict[str, Any]:
+def _explained(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
     options = Options.of({}, time_zone=filled.zone)
-    question = Question(filled.message, filled.format, Context(source, None, options), options, source.registered)
+    question = ExplainRequest(filled.message, filled.format, Context(source, None, options), options, source.registered)
     return explain(question)
 
 
-def _filled(fields: Mapping[str, str], fetched: Message | None) -> Filled:
+def _filled(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
     if fields["format"] not in _FORMATS:
         raise BadForm(f"There is no format {fields['format']!r}.")
     message = fetched or Message(
@@ -132,7 +132,7 @@ def _filled(fields: Mapping[str, str], fetched: Message | None) -> Filled:
     )
     if fetched is None and message.key is None and message.value is None:
         raise BadForm("Paste the key or the value of a message.")
-    return Filled(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
+    return ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
 
 
 def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui.api_client import Api
+from service.ui.api_client import ApiClient
 from service.ui.pages import page, shown
 
 router = APIRouter(prefix="/ui/lineage", include_in_schema=False)
@@ -21,7 +21,7 @@ _MOST: Final = 500
 async def show(request: Request) -> Response:
     wanted = {name: request.query_params.get(name, "").strip() for name in _BY}
     query = {name: text for name, text in wanted.items() if text}
-    rows = await Api(request).need("lineage", limit=_MOST + 1, **query)
+    rows = await ApiClient(request).need("lineage", limit=_MOST + 1, **query)
     shown_rows = sorted(rows[:_MOST], key=_place)
     topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
     return page("lineage.html", topics=topics, shown=len(shown_rows), more=len(rows) > _MOST, wanted=wanted)

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
 from service.api.services import services
-from service.ui.api_client import Answer, NotAnswered
+from service.ui.api_client import ApiAnswer, ApiError
 
 HOME: Final = "/ui/subjects"
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
@@ -160,7 +160,7 @@ def shown(render: Page) -> Page:
     async def route(request: Request) -> Response:
         try:
             return await render(request)
-        except NotAnswered as refused:
+        except ApiError as refused:
             return _refusal(refused.answer)
         except BadForm as problem:
             return page("error.html", 400, title="Not done", problem=str(problem))
@@ -168,7 +168,7 @@ def shown(render: Page) -> Page:
     return route
 
 
-def _refusal(answer: Answer) -> Response:
+def _refusal(answer: ApiAnswer) -> Response:
     title = "Not found" if answer.status == 404 else "Not done"
     response = page("error.html", answer.status, title=title, problem=answer.problem)
     if answer.status == 401:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui.api_client import Answer, Api, NotAnswered
+from service.ui.api_client import ApiAnswer, ApiClient, ApiError
 from service.ui.pages import BadForm, form, go, number_of, page, part, segment, shown
 from service.ui.subjects import NOTHING_PASTED, subject_page
 
@@ -27,7 +27,7 @@ _DIFFERENCE: Final = re.compile(
 @router.post("/{subject}/check")
 @shown
 async def check(request: Request) -> Response:
-    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
     body: dict[str, Any] = {"schema": pasted["schema"], "schemaType": pasted["kind"]}
     if pasted["references"].strip():
@@ -96,12 +96,12 @@ async def change_server(request: Request) -> Response:
     path = "config" if what == "compatibility" else what
     answer = await _set(request, (path,), what, fields.get("to", ""), fields.get("force") == "1")
     if not answer.ok:
-        raise NotAnswered(answer)
+        raise ApiError(answer)
     return go("/ui/subjects")
 
 
-async def _set(request: Request, path: tuple[str, ...], name: str, value: str, force: bool) -> Answer:
-    api = Api(request)
+async def _set(request: Request, path: tuple[str, ...], name: str, value: str, force: bool) -> ApiAnswer:
+    api = ApiClient(request)
     if not value:
         return await api.send("DELETE", *path)
     return await api.send("PUT", *path, query={"force": True if force else None}, body={name: value})
@@ -114,7 +114,7 @@ async def ask_to_delete(request: Request) -> Response:
 
 
 async def _confirm(request: Request, subject: str, version: str, said: str = "", status: int = 200) -> Response:
-    api = Api(request)
+    api = ApiClient(request)
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     live = await api.get("subjects", subject, "versions")
     there = live.value if live.ok else []
@@ -134,7 +134,7 @@ async def _confirm(request: Request, subject: str, version: str, said: str = "",
 @router.post("/{subject}/delete")
 @shown
 async def delete(request: Request) -> Response:
-    api, subject, fields = Api(request), part(request, "subject"), await form(request)
+    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
     if fields.get("name") != subject:
         return await _confirm(

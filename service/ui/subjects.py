@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
 from service.schema_types.base import LEVELS
-from service.ui.api_client import Api
+from service.ui.api_client import ApiClient
 from service.ui.diff import folded, side_by_side
 from service.ui.pages import BadForm, number_of, page, part, pretty, shown
 
@@ -32,7 +32,7 @@ _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SubjectRow:
     """A row of the list."""
 
     subject: str
@@ -50,7 +50,7 @@ class Listed:
 @router.get("")
 @shown
 async def list_subjects(request: Request) -> Response:
-    api, query = Api(request), request.query_params
+    api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
     start = number_of(query.get("from", "")) or 0
     names, note = await _found(api, text, by if by in _BY else "name", deleted)
@@ -77,7 +77,7 @@ async def list_subjects(request: Request) -> Response:
     )
 
 
-async def _found(api: Api, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
+async def _found(api: ApiClient, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
     """(subjects, what was not looked through)."""
     if text and by == "id":
         return await _with_id(api, text, deleted), ""
@@ -87,7 +87,7 @@ async def _found(api: Api, text: str, by: str, deleted: bool) -> tuple[list[str]
     return [name for name in names if text.casefold() in name.casefold()], ""
 
 
-async def _with_id(api: Api, text: str, deleted: bool) -> list[str]:
+async def _with_id(api: ApiClient, text: str, deleted: bool) -> list[str]:
     """Subjects of any context where a version has this id; an id of another context is another schema's."""
     if number_of(text) is None:
         raise BadForm(f"A schema id is a number, not {text[:100]!r}.")
@@ -99,7 +99,7 @@ async def _with_id(api: Api, text: str, deleted: bool) -> list[str]:
     return sorted(set(found))
 
 
-async def _with_column(api: Api, text: str, deleted: bool) -> tuple[list[str], str]:
+async def _with_column(api: ApiClient, text: str, deleted: bool) -> tuple[list[str], str]:
     """Subjects whose latest version has a field of this name (parts of a name count too)."""
     named = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(json.dumps(text, ensure_ascii=False)[1:-1]), re.IGNORECASE)
     found: list[str] = []
@@ -118,7 +118,7 @@ def _has(schema: dict[str, Any], named: re.Pattern[str], text: str) -> bool:
     return bool(named.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
 
 
-async def _listed(api: Api, subject: str, deleted: bool) -> Listed:
+async def _listed(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
     numbers = await api.get("subjects", subject, "versions", deleted=deleted)
     versions = numbers.value if numbers.ok else []
     latest: dict[str, Any] = {}
@@ -132,7 +132,7 @@ async def _listed(api: Api, subject: str, deleted: bool) -> Listed:
         else await api.get("config", subject, defaultToGlobal=True)
     )
     mode = await api.get("mode", subject, defaultToGlobal=True)
-    return Listed(
+    return SubjectRow(
         subject,
         context_of(subject),
         name_of(subject),
@@ -168,7 +168,7 @@ async def show(request: Request) -> Response:
 
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     """The page of a subject, its newest versions first. more: what else its template shows, and the status."""
-    api = Api(request)
+    api = ApiClient(request)
     numbers = list(reversed(await api.need("subjects", subject, "versions", deleted=True)))
     live = await api.get("subjects", subject, "versions")
     start = min(number_of(request.query_params.get("from", "")) or 0, len(numbers) - 1)
@@ -208,7 +208,7 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
 @router.get("/{subject}/versions/{version}")
 @shown
 async def show_version(request: Request) -> Response:
-    api, subject, version = Api(request), part(request, "subject"), part(request, "version")
+    api, subject, version = ApiClient(request), part(request, "subject"), part(request, "version")
     found = await api.need("subjects", subject, "versions", version, deleted=True)
     using = await api.get("subjects", found["subject"], "versions", str(found["version"]), "referencedby")
     context = context_of(found["subject"])
@@ -262,7 +262,7 @@ def _type(kind: Any) -> str:
 @router.get("/{subject}/diff")
 @shown
 async def diff(request: Request) -> Response:
-    api, subject = Api(request), part(request, "subject")
+    api, subject = ApiClient(request), part(request, "subject")
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     right = request.query_params.get("to") or str(numbers[-1])
     left = request.query_params.get("from") or str(numbers[-2] if len(numbers) > 1 else numbers[-1])

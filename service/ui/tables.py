@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from service.ui.api_client import Answer, Api
+from service.ui.api_client import ApiAnswer, ApiClient
 from service.ui.pages import form, go, number_of, page, part, segment, shown
 
 _LINE: Final = re.compile(r"  (?!`)(.+?),?")
@@ -19,7 +19,7 @@ _END: Final = ") "
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TableLines:
     """A table version for comparison: columns and keys by name, each as a line of text; options after the brackets."""
 
     columns: Mapping[str, str]
@@ -27,7 +27,7 @@ class Look:
     options: str
 
 
-def look(answer: Mapping[str, Any]) -> Look | None:
+def look(answer: Mapping[str, Any]) -> TableLines | None:
     """Of an answer of /history/{db}/{table}/at/…; None where the columns are not known."""
     table, text = answer.get("table"), answer.get("show_create")
     if not table:
@@ -35,7 +35,7 @@ def look(answer: Mapping[str, Any]) -> Look | None:
     lines = text.split("\n") if isinstance(text, str) else []
     found = (_KEY.fullmatch(match[1]) for line in lines if (match := _LINE.fullmatch(line)))
     options = lines[-1].removeprefix(_END) if lines and lines[-1].startswith(_END) else ""
-    return Look(
+    return TableLines(
         {one["name"]: _column(one) for one in table["columns"]},
         {match[1]: match[2].strip() for match in found if match},
         options,
@@ -58,7 +58,7 @@ def _column(one: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def changes(before: Look | None, now: Look | None) -> list[tuple[str, str]]:
+def changes(before: TableLines | None, now: TableLines | None) -> list[tuple[str, str]]:
     """(kind, text) of each difference, kind one of gone, new, changed; nothing for the first version that is known."""
     if before is None or now is None:
         return []
@@ -108,7 +108,7 @@ _EVERY: Final = 10_000
 @router.get("")
 @shown
 async def list_tables(request: Request) -> Response:
-    api, query = Api(request), request.query_params
+    api, query = ApiClient(request), request.query_params
     feeds = await api.need("history", "changefeeds")
     chosen = query.get("changefeed") or (feeds[0]["changefeed"] if feeds else "")
     start, text = number_of(query.get("from", "")) or 0, query.get("q", "").strip()
@@ -136,14 +136,14 @@ async def list_tables(request: Request) -> Response:
 @shown
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""
-    api, db, table = Api(request), part(request, "db"), part(request, "table")
+    api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
     feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
     if feed is None and (response := await _which(api, db, table)) is not None:
         return response
     found = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
     newest_first = list(reversed(found["versions"]))
     rows: list[dict[str, Any]] = []
-    before: Look | None = None
+    before: TableLines | None = None
     for one in reversed(newest_first[start : start + _PAGE + 1]):
         now = await _look(api, db, table, one["commit_ts"], feed)
         rows.append({**one, "changes": changes(before, now)})
@@ -165,7 +165,7 @@ async def show(request: Request) -> Response:
     )
 
 
-async def _which(api: Api, db: str, table: str) -> Response | None:
+async def _which(api: ApiClient, db: str, table: str) -> Response | None:
     """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice."""
     feeds = [one["changefeed"] for one in await api.need("history", "changefeeds")]
     if len(feeds) < 2:
@@ -176,7 +176,7 @@ async def _which(api: Api, db: str, table: str) -> Response | None:
     return page("choose_changefeed.html", db=db, table=table, feeds=known) if known else None
 
 
-async def _look(api: Api, db: str, table: str, commit_ts: int, feed: str | None) -> Look | None:
+async def _look(api: ApiClient, db: str, table: str, commit_ts: int, feed: str | None) -> TableLines | None:
     """The table just after a DDL; None where nothing is known."""
     answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
     return look(answer.value) if answer.ok else None
@@ -186,7 +186,7 @@ async def _look(api: Api, db: str, table: str, commit_ts: int, feed: str | None)
 @shown
 async def at(request: Request) -> Response:
     """What the table was for a row with this commit_ts (or time)."""
-    api, db, table = Api(request), part(request, "db"), part(request, "table")
+    api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
     query = request.query_params
     when, feed = query.get("when", "").strip(), query.get("changefeed") or None
     if not when:
@@ -233,12 +233,12 @@ async def judge(request: Request) -> Response:
         body["changefeed"] = {name: text for name, text in settings.items() if text.strip()}
     if given["tables"].strip():
         body["tables"] = [given["tables"]]
-    answer = await Api(request).send("POST", "history", "dry-run", body=body)
+    answer = await ApiClient(request).send("POST", "history", "dry-run", body=body)
     return await _dry_run(request, given, answer)
 
 
-async def _dry_run(request: Request, given: dict[str, str], answer: Answer | None) -> Response:
-    feeds = await Api(request).get("history", "changefeeds")
+async def _dry_run(request: Request, given: dict[str, str], answer: ApiAnswer | None) -> Response:
+    feeds = await ApiClient(request).get("history", "changefeeds")
     refused = answer is not None and not answer.ok
     return page(
         "ddl_check.html",

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.avro_reader import AvroCellReader
+from schemas.columnar.avro_reader import AvroReader
 from schemas.columnar.columns import places_in, typed_columns
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellRows, Shape, Topics
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import AvroEncoder
@@ -34,9 +34,9 @@ from schemas.model.types import BY_NAME
 from spark_jobs.arrow.columns import array_of_typed, bytes_of, row_type
 from spark_jobs.arrow.event_rows import Batches
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
-from spark_jobs.arrow.table_rows import TypedBatches, preset, source_array, typed_schema
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.arrow.table_rows import TypedBatches, default_value, source_array, typed_schema
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
@@ -83,12 +83,12 @@ class AvroBatches(TypedBatches):
         plain, context = self.side.decoder(), self.side.context()
         if context.tables is None:  # then a table's other columns are of no account to a delete by its key
             context = replace(context, schemas=_NoNewest(context.schemas))
-        reader = AvroCellReader(context, bare=True)
+        reader = AvroReader(context, bare=True)
         for batch in batches:
             if batch.num_rows:
                 yield self._whole(reader, plain, batch)
 
-    def _whole(self, reader: AvroCellReader, plain: Any, batch: Any) -> Any:
+    def _whole(self, reader: AvroReader, plain: Any, batch: Any) -> Any:
         rows, left = reader.read(*_parts(batch))
         views = [self._view(shape) for shape in rows.shapes]
         status = np.array([of for of, _ in views], np.int64)[rows.shape]
@@ -109,7 +109,7 @@ class AvroBatches(TypedBatches):
     def _columns(self) -> tuple[Column, ...]:
         return tuple(c for c in self.versions[0].table.columns if not c.virtual)
 
-    def _view(self, shape: Shape) -> tuple[int, list[int]]:
+    def _view(self, shape: RowShape) -> tuple[int, list[int]]:
         """What rows of a shape are, and where their cells are among the columns."""
         none = [-1] * len(self._columns)
         if shape.table.id != self.versions[0].table.id:
@@ -123,7 +123,7 @@ class AvroBatches(TypedBatches):
         return (_LEFT, none) if places is None else (_OURS, places)
 
     # ---- batches
-    def _made(self, rows: CellRows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
+    def _made(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
         """Rows of the table → (a batch, which of them it is without: a value is none of its column)."""
         shape = rows.shape[chosen]
         sides, bad = {}, np.zeros(len(chosen), np.bool_)
@@ -156,7 +156,7 @@ class AvroBatches(TypedBatches):
         whole = pa.RecordBatch.from_arrays([made[name] for name in self.schema.names], schema=self.schema)
         return (whole.filter(pa.array(~bad)) if bad.any() else whole), bad
 
-    def _side(self, rows: CellRows, shape: Any, first: Any, places: Any) -> tuple[Any, Any]:
+    def _side(self, rows: Rows, shape: Any, first: Any, places: Any) -> tuple[Any, Any]:
         """(typed columns or None where no row has this side, which rows are bad)."""
         if not (first >= 0).any():
             return None, np.zeros(len(first), np.bool_)
@@ -166,19 +166,19 @@ class AvroBatches(TypedBatches):
                 bad |= _too_large(typed)
         return columns, bad
 
-    def _arrays(self, rows: CellRows, shape: Any, columns: Sequence[TypedColumn]) -> list[Any]:
+    def _arrays(self, rows: Rows, shape: Any, columns: Sequence[TypedColumn]) -> list[Any]:
         zone = self.side.options.time_zone
         arrays = []
         for typed in columns:
             array, name = array_of_typed(typed), typed.column.name
             lack = [not s.key_only and name not in s.table.by_name for s in rows.shapes]
             if self.missing == "default" and any(lack):
-                default = pa.scalar(preset(typed.column, zone), array.type)
+                default = pa.scalar(default_value(typed.column, zone), array.type)
                 array = pc.if_else(pa.array(np.array(lack)[shape]), default, array)
             arrays.append(array)
         return arrays
 
-    def _others(self, rows: CellRows, chosen: Any, batch: Any) -> Any:
+    def _others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
         """Rows of other tables, with nothing but the table: they are counted."""
         made: dict[str, Any] = {f.name: pa.nulls(len(chosen), f.type) for f in self.schema}
         kind = self.schema.field("odd").type
@@ -244,7 +244,7 @@ def warm() -> bool:
     columns = (*sample_columns(), handle)
     table, options = Table(TableId("a", "b"), columns), Options.of({"enable_tidb_extension": True})
     key, value = publish.key_schema(table, options), publish.value_schema(table, options)
-    schemas = FileSchemas([Registered("t-key", 1, 1, str(key)), Registered("t-value", 1, 2, value)])
+    schemas = FileSchemas([RegisteredSchema("t-key", 1, 1, str(key)), RegisteredSchema("t-value", 1, 2, value)])
     row = sample_row(columns)
     encoder = AvroEncoder(Context(schemas, None, options))
     changes = [
@@ -257,6 +257,6 @@ def warm() -> bool:
     newest = Table(record.id, record.columns)
     schema = avro_arrow(newest)
     made |= {f.name: pa.nulls(len(messages), f.type) for f in schema.field("source").type}
-    batches = AvroBatches(Side("avro", schemas, options), (TableVersion(0, newest),), schema, key=("id",))
+    batches = AvroBatches(CodecConfig("avro", schemas, options), (TableVersion(0, newest),), schema, key=("id",))
     list(batches([pa.RecordBatch.from_pydict(made)]))
     return True

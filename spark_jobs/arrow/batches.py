@@ -17,15 +17,15 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar import READERS
-from schemas.columnar.rows import Binaries, CellReader, CellRows, Topics, frozen
+from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, frozen
 from schemas.model.event import Message
 from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.view_checks import view_of
-from spark_jobs.arrow.worker_cache import kept
+from spark_jobs.arrow.worker_cache import cached
 from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.pipeline.result import MessageResult, Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -34,7 +34,7 @@ FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
 
 
-def _made(place: str, side: Side, **more: Any) -> Any:
+def made(place: str, side: CodecConfig, **more: Any) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)(side.context(), **more)
 
@@ -42,7 +42,7 @@ def _made(place: str, side: Side, **more: Any) -> Any:
 Slow = Callable[[dict[str, Any]], Iterable[dict[str, Any]]]
 
 
-def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, origin: Any = None) -> Any:
+def merge_in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, origin: Any = None) -> Any:
     """Rows that kernels made, and those that `slow` makes of the other messages (`rest`), in message order.
 
     part: the messages; fast: a record batch of `schema`, origin: which message each of its rows is from.
@@ -65,7 +65,7 @@ def in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, or
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(side: Side, bare: bool = False, whole: bool = False) -> CellReader:
+def reader_of(side: CodecConfig, bare: bool = False, whole: bool = False) -> RowsReader:
     """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
 
     whole: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
@@ -73,22 +73,22 @@ def reader_of(side: Side, bare: bool = False, whole: bool = False) -> CellReader
     """
     more: dict[str, Any] = {"whole": True} if whole else {}
     if side.format == "avro":
-        from schemas.columnar.avro_reader import Compiled
+        from schemas.columnar.avro_reader import CompiledSchemas
 
         zone = side.options.time_zone
-        more = {"bare": bare, "compiled": kept((Compiled, zone), lambda: Compiled(zone))}
-    reader: CellReader = _made(READERS[side.format], side, **more)
+        more = {"bare": bare, "compiled": cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
+    reader: RowsReader = made(READERS[side.format], side, **more)
     return reader
 
 
-def read_rows(reader: CellReader, batch: Any) -> tuple[CellRows, Any, Topics]:
+def read_rows(reader: RowsReader, batch: Any) -> tuple[Rows, Any, Topics]:
     """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
     topics = _topics(batch.column("topic"))
     rows, left = reader.read(binaries(batch.column("key")), binaries(batch.column("value")), topics)
     return rows, left, topics
 
 
-def unread(batch: Any, rows: CellRows, left: Any) -> Any:
+def other_messages(batch: Any, rows: Rows, left: Any) -> Any:
     """Which of a batch's messages (bool) are not surely rows and nothing else."""
     other = np.ones(batch.num_rows, bool)
     other[rows.message] = False
@@ -126,11 +126,11 @@ def milliseconds(column: Any) -> tuple[Any, Any]:
 
 
 # ---------------------------------------------------------------------------------------------- out of kernels
-def _size(binaries: Binaries) -> int:
+def size(binaries: Binaries) -> int:
     return int(binaries.offsets[-1]) if len(binaries.offsets) else 0
 
 
-def array(binaries: Binaries, kind: Any) -> Any:
+def arrow_array(binaries: Binaries, kind: Any) -> Any:
     """Byte strings as an Arrow array, binary or string, without a copy of the bytes."""
     valid = np.asarray(binaries.valid)
     validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -139,7 +139,7 @@ def array(binaries: Binaries, kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
 
 
-def numbers(message: Any) -> Any:
+def numbers_in_message(message: Any) -> Any:
     """The number (int32) of each element among those of its message; what a message has stands together."""
     count = len(message)
     if not count:
@@ -151,7 +151,7 @@ def numbers(message: Any) -> Any:
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
 
 
-def count(rows: CellRows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
+def count_rows(rows: Rows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
     """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
     message = rows.message[kept]
     if not len(message):
@@ -178,7 +178,7 @@ def count(rows: CellRows, more: Mapping[str, Any], kept: Any, topics: Topics, su
 class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
-    def __init__(self, side: Side, fits: bool, place: frozenset[str]) -> None:
+    def __init__(self, side: CodecConfig, fits: bool, place: frozenset[str]) -> None:
         """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
         self._side, self._fits, self._place = side, fits, place
         self._view = view_of(side)
@@ -188,9 +188,9 @@ class BatchReader(ABC):
         decoder, verify = self._side.decoder(), self._side.verify_checksum
         return lambda message: decode_one(decoder, message, verify)
 
-    def one(self, message: Message) -> Result:
+    def one(self, message: Message) -> MessageResult:
         """A message by the plain codec."""
-        result: Result = self._plain(message)
+        result: MessageResult = self._plain(message)
         return result
 
     def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
@@ -218,17 +218,17 @@ class BatchReader(ABC):
 
     @property
     @abstractmethod
-    def _reader(self) -> CellReader: ...
+    def _reader(self) -> RowsReader: ...
 
     @abstractmethod
-    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
+    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
         """What was read of a batch → (what is made of it, and counted; which messages, bool, are left).
 
         ValueError: too much for one array, or what the kernels have no text for.
         """
 
 
-def several_flags(rows: CellRows) -> Any:
+def several_flags(rows: Rows) -> Any:
     """Rows with more than one flag: in which order is the decoder's to say."""
     count = np.zeros(len(rows.message), np.int64)
     for flagged in rows.flags.values():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from schemas.model.spark_types import EXACT, Types, struct
+from schemas.model.spark_types import EXACT, SparkTypes, struct
 from schemas.model.table import Table, TableId
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ MESSAGES = (
     f" headers {_HEADERS}, error struct<code:string,detail:string>"
 )
 # What workers give, to be counted: spark_jobs.spark.skipped_rows.without_unwritten.
-TOLD_MESSAGES = f"{MESSAGES}, skipped string"
+MESSAGES_WITH_SKIPS = f"{MESSAGES}, skipped string"
 
 
-def tidb_row(table: Table, types: Types = EXACT, certain: bool = True) -> StructType:
+def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> StructType:
     """`row_type` with each column's TiDB type as metadata (schemas.model.spark_types.metadata_of)."""
     from pyspark.sql.types import StructType
 
@@ -51,12 +51,12 @@ def arrow_schema(ddl: str) -> Any:
 pa: Any = pyarrow  # the stubs know less than the library
 
 
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS = pa.list_(_HEADER)
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS = pa.list_(HEADER)
 
 
 SKIPPED = ("tombstone", "empty")
-"""Kinds of rows that workers give for a message without an event (spark_jobs.pipeline.result.Result.skipped)."""
+"""Kinds of rows that workers give for a message without an event (spark_jobs.pipeline.result.MessageResult.skipped)."""
 
 
 UNWRITTEN = (*SKIPPED, "ddl", "watermark", "bootstrap")

@@ -12,12 +12,12 @@ import pyarrow
 from schemas import columnar
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.plain_lines import plain_texts
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, CellReader, CellRows
+from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, Rows, RowsReader
 from spark_jobs.arrow import batches as cells
 from spark_jobs.arrow.batches import BatchReader, several_flags
 from spark_jobs.arrow.table_rows import source_array
-from spark_jobs.arrow.view_checks import ViewCells
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.arrow.view_checks import ViewCheck
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -29,14 +29,14 @@ _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeBatch:
     """Events that the kernels read, in message order: a record batch, and each one's message in the batch (int64)."""
 
     origin: Any
     rows: Any
 
 
-def takes(side: Side) -> bool:
+def can_read_changes(side: CodecConfig) -> bool:
     """Whether change events of what a side reads come from kernels. Rows that a checksum judges do not."""
     known = side.format in columnar.READERS and (side.tables is not None or side.format == "avro")
     return COMPILED and known and not side.verify_checksum
@@ -45,20 +45,20 @@ def takes(side: Side) -> bool:
 class ChangeReader(BatchReader):
     """Messages → change events."""
 
-    def __init__(self, side: Side, schema: Any) -> None:
+    def __init__(self, side: CodecConfig, schema: Any) -> None:
         """schema: CHANGES as Arrow has it, or with structs of the side's view; then a row of another table is of the
         kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
         """
-        super().__init__(side, takes(side), _PLACE)
+        super().__init__(side, can_read_changes(side), _PLACE)
         self._schema = schema
 
     @cached_property
-    def _reader(self) -> CellReader:
+    def _reader(self) -> RowsReader:
         return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
 
-    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Changes, Any]:
+    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[ChangeBatch, Any]:
         texts = _texts(rows)
-        slow = cells.unread(batch, rows, left)
+        slow = cells.other_messages(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
         if self._view is not None:
             slow[rows.message[self._view.doubtful(rows, texts)]] = True
@@ -66,19 +66,19 @@ class ChangeReader(BatchReader):
         kept = ~slow[rows.message]
         made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)
         if summary is not None:
-            cells.count(rows, {}, kept, topics, summary)
-        return Changes(rows.message[kept], made), slow
+            cells.count_rows(rows, {}, kept, topics, summary)
+        return ChangeBatch(rows.message[kept], made), slow
 
 
-def _texts(rows: CellRows) -> Any:
+def _texts(rows: Rows) -> Any:
     """The plain form of each cell, an Arrow array. ValueError where that is too much for one."""
     found = plain_texts(rows)
     if len(found.data) > _MOST_BYTES:
         raise ValueError("too many texts for one batch")
-    return cells.array(found, pa.string())
+    return cells.arrow_array(found, pa.string())
 
 
-def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any, view: ViewCells | None) -> Any:
+def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: ViewCheck | None) -> Any:
     """The chosen rows as a record batch of the schema."""
     of, message = rows.shape[chosen], rows.message[chosen]
     shape, count = pa.array(of), len(chosen)
@@ -112,14 +112,14 @@ def _events(rows: CellRows, chosen: Any, texts: Any, batch: Any, schema: Any, vi
         "before": side("before", rows.before),
         "after": side("after", rows.after),
         "flags": _flags(rows, chosen, schema.field("flags").type),
-        "row": pa.array(cells.numbers(message)),
+        "row": pa.array(cells.numbers_in_message(message)),
         "source": source_array(batch, message, schema.field("source").type),
     }
     arrays = [made[f.name] if f.name in made else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _maps(rows: CellRows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
+def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
     """One side of the chosen rows: the columns that the row has, and their texts."""
     first, of = first[chosen], rows.shape[chosen]
     widths = np.array([len(s.columns) for s in rows.shapes] or [0], np.int64)
@@ -139,7 +139,7 @@ def _maps(rows: CellRows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any
     return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(named)), items, type=kind, mask=mask)
 
 
-def _flags(rows: CellRows, chosen: Any, kind: Any) -> Any:
+def _flags(rows: Rows, chosen: Any, kind: Any) -> Any:
     which = np.zeros(len(chosen), np.int64)  # of a row with one flag, its number from 1 on
     for number, flagged in enumerate(rows.flags.values(), 1):
         which[flagged[chosen]] = number

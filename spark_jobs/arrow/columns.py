@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.craft_writer import TypedEncoder
+from schemas.columnar.craft_writer import CraftWriter
 from schemas.columnar.rows import frozen
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.craft.columns import set_mask
@@ -40,7 +40,7 @@ _ARROW = {
     "binary": pa.binary(),
 }
 # By side: 1 new only, 2 old only, 3 both, 5 new only of an update (Craft can't tell it from an insert).
-_OPS: tuple[Op, ...] = ("r", "c", "d", "u", "u", "u")
+OPS: tuple[Op, ...] = ("r", "c", "d", "u", "u", "u")
 
 
 def arrow_type(column: Column) -> Any:
@@ -144,7 +144,7 @@ class ArrowEncoder:
     """Batches of a table's rows → messages. zone: of the TIMESTAMP text in the batches."""
 
     def __init__(self, table: Table, options: Options, zone: str | None = None) -> None:
-        self._typed = TypedEncoder(table, options)
+        self._typed = CraftWriter(table, options)
         self.columns = self._typed.columns
         self._zones = (zone or options.time_zone, options.time_zone)
 

@@ -21,12 +21,12 @@ from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
-from schemas.plain.column_check import Held
+from schemas.plain.column_check import ColumnCheck
 from spark_jobs.arrow.event_rows import Batches, message_rows
 from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import encode_event
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.pipeline.table_view import NOT_TYPED
 
 _HEX, _END = '{"hex":"', '"}'
@@ -35,14 +35,14 @@ _OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class EncodeBatches:
-    """Change events → spark_jobs.arrow.change_schema.TOLD_MESSAGES. read: where their columns are known; write: the
-    format.
+    """Change events → spark_jobs.arrow.change_schema.MESSAGES_WITH_SKIPS. read: where their columns are known; write:
+    the format.
 
     An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.
     """
 
-    read: Side
-    write: Side
+    read: CodecConfig
+    write: CodecConfig
     topic: str | None
     schema: Any
 
@@ -62,16 +62,16 @@ class EncodeBatches:
             error = found.get("error") or {}
             told = Message(error.get("key"), error.get("value"), *_place(origin))
             details = f"{error.get('code')}: {error.get('detail')}"
-            yield from message_rows(Result(error=WireError("MALFORMED", where="event", details=details)), told)
+            yield from message_rows(MessageResult(error=WireError("MALFORMED", where="event", details=details)), told)
             return
         if found["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
-            yield from message_rows(Result(skipped=["bootstrap"]), origin)
+            yield from message_rows(MessageResult(skipped=["bootstrap"]), origin)
             return
         try:
             event = _event(found, tables, self.read.options.time_zone)
             yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
-            yield from message_rows(Result(error=broken), origin)
+            yield from message_rows(MessageResult(error=broken), origin)
 
 
 def _place(origin: Message) -> tuple[str | None, int | None, int | None, int | None]:
@@ -81,10 +81,10 @@ def _place(origin: Message) -> tuple[str | None, int | None, int | None, int | N
 class _Tables:
     """Definitions of the events' tables, each made once."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: CodecConfig) -> None:
         self._side = side
         self._made: dict[tuple[Any, ...], Table] = {}
-        self.held = Held()
+        self.held = ColumnCheck()
 
     def of(self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...]) -> tuple[Table, int | None]:
         """The table and its version. WireError TYPE_UNKNOWN."""

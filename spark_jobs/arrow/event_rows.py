@@ -9,34 +9,34 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
-from spark_jobs.pipeline.result import Result, kind_of
+from spark_jobs.pipeline.result import MessageResult, kind_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PYTHONS = range(-62_135_596_800_000, 253_402_300_800_000)  # ms, of the years 1 to 9999
 Batches = Iterable[pa.RecordBatch]
 
 
-def _time(milliseconds: int | None) -> datetime | int | None:
+def timestamp_of(milliseconds: int | None) -> datetime | int | None:
     """What Arrow takes for a timestamp: microseconds where Python has no such time."""
     if milliseconds is None or milliseconds in _PYTHONS:
         return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
     return milliseconds * 1000
 
 
-def message_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
     """What a message became, as rows of TOLD_MESSAGES; one that failed is itself with its error."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
             "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
-            "timestamp": _time(message.timestamp), "error": error,
+            "timestamp": timestamp_of(message.timestamp), "error": error,
             "headers": [{"key": name, "value": value} for name, value in message.headers],
         }  # fmt: skip
     for kind in result.skipped:
         yield {"headers": [], "skipped": kind}
 
 
-def _change_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def change_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
     source = source_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
@@ -49,13 +49,13 @@ def source_of(origin: Message) -> dict[str, Any]:
     """Where a message came from, as the column `source`."""
     return {
         "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
-        "timestamp": _time(origin.timestamp),
+        "timestamp": timestamp_of(origin.timestamp),
     }  # fmt: skip
 
 
 def change_row(event: Event) -> dict[str, Any]:
     """An event as a row of CHANGES, but for its place in the input."""
-    time = _time(tso_physical_ms(event.commit_ts)) if event.commit_ts is not None else None
+    time = timestamp_of(tso_physical_ms(event.commit_ts)) if event.commit_ts is not None else None
     head = {"kind": kind_of(event), "commit_ts": event.commit_ts, "commit_time": time}
     if not isinstance(event, RowChange):
         return {**head, **{name: getattr(event, name, None) for name in ("db", "table", "ddl_type", "query")}}

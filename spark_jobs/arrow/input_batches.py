@@ -66,7 +66,7 @@ _STAMPS = range(1 << 53)  # milliseconds: in microseconds they are an int64
 _INT32, _INT64 = range(-(1 << 31), 1 << 31), range(-(1 << 63), 1 << 63)
 
 
-def limited(items: Iterator[Item]) -> Iterator[Item]:
+def batch_items(items: Iterator[Item]) -> Iterator[Item]:
     """As many items as make a batch."""
     size = 0
     for item in islice(items, _BATCH):
@@ -77,7 +77,7 @@ def limited(items: Iterator[Item]) -> Iterator[Item]:
             return
 
 
-def batch_of(chunk: list[Item], timed: bool = False) -> Any:
+def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     """The messages as Kafka's columns have them; what failed is one without key and value. None where they can't be.
 
     timed: with their timestamps.
@@ -102,7 +102,7 @@ def batch_of(chunk: list[Item], timed: bool = False) -> Any:
     return batch
 
 
-def item_of(found: dict[str, Any], plain: bool) -> Item | None:
+def message_of_input(found: dict[str, Any], plain: bool) -> Item | None:
     """A row of the input → its message, or what failed; None for an empty line, WireError for one that is none."""
     line = found.get("line")
     if line is None:

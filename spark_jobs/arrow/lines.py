@@ -15,11 +15,11 @@ import pyarrow
 
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.kernels.plain_lines import NONE
-from schemas.columnar.plain_lines import BESIDE, plain_lines, plain_texts
-from schemas.columnar.rows import Binaries, CellReader, CellRows
+from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
+from schemas.columnar.rows import Binaries, Rows, RowsReader
 from spark_jobs.arrow import batches as cells
 from spark_jobs.arrow.batches import BatchReader, several_flags
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineBatch:
     """Lines that the kernels wrote, in message order: each one's message in the batch (int64), its number among those
     of the message (int32), and its text (an Arrow array).
     """
@@ -39,43 +39,43 @@ class Lines:
     lines: Any
 
 
-def takes(side: Side, marked: bool = False) -> bool:
+def can_write_lines(side: CodecConfig, marked: bool = False) -> bool:
     """Whether lines of what a side reads are written by kernels.
 
     Rows that a checksum judges go through the plain codec, and so do events with marks.
     """
-    known = side.format in BESIDE and (side.tables is not None or side.format == "avro")
+    known = side.format in EXTRA_FIELDS and (side.tables is not None or side.format == "avro")
     return COMPILED and known and not (side.verify_checksum or marked)
 
 
 class LineReader(BatchReader):
     """Messages → lines of the plain form."""
 
-    def __init__(self, side: Side) -> None:
-        super().__init__(side, takes(side), _PLACE)
+    def __init__(self, side: CodecConfig) -> None:
+        super().__init__(side, can_write_lines(side), _PLACE)
 
     @cached_property
-    def _reader(self) -> CellReader:
+    def _reader(self) -> RowsReader:
         return cells.reader_of(self._side, whole=True)
 
-    def _made(self, batch: Any, rows: CellRows, left: Any, topics: Any, summary: Summary | None) -> tuple[Lines, Any]:
-        slow = cells.unread(batch, rows, left)
-        extra, untold = BESIDE[self._side.format](cells.binaries(batch.column("value")), rows.message)
+    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[LineBatch, Any]:
+        slow = cells.other_messages(batch, rows, left)
+        extra, untold = EXTRA_FIELDS[self._side.format](cells.binaries(batch.column("value")), rows.message)
         slow[rows.message[several_flags(rows) | untold]] = True
         texts = plain_texts(rows)
         if self._view is not None:
-            slow[rows.message[self._view.doubtful(rows, cells.array(texts, pa.string()))]] = True
+            slow[rows.message[self._view.doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
         kept = ~slow[rows.message]
         if summary is not None:
-            cells.count(rows, {}, kept, topics, summary)
-        message, part = rows.message, cells.numbers(rows.message)
+            cells.count_rows(rows, {}, kept, topics, summary)
+        message, part = rows.message, cells.numbers_in_message(rows.message)
         if not kept.all():
             which = np.flatnonzero(kept)
             message, part, lines = message[which], part[which], lines.take(pa.array(which))
-        return Lines(message, part, lines), slow
+        return LineBatch(message, part, lines), slow
 
-    def _lines(self, rows: CellRows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
+    def _lines(self, rows: Rows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
         """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
         message = rows.message
         places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
@@ -83,4 +83,4 @@ class LineReader(BatchReader):
         written = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
         if len(written.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
-        return cells.array(written, pa.string())
+        return cells.arrow_array(written, pa.string())

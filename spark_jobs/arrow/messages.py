@@ -17,27 +17,27 @@ import pyarrow.compute
 
 from schemas.columnar import READERS, WRITERS
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import CellReader, CellRows, CellWriter, Topics, Written
+from schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics, WrittenMessages
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from spark_jobs.arrow.batches import (
     FEW,
-    _made,
-    _size,
-    array,
-    count,
+    arrow_array,
+    count_rows,
+    made,
     milliseconds,
-    numbers,
+    numbers_in_message,
+    other_messages,
     read_rows,
     reader_of,
-    unread,
+    size,
 )
 from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.worker_cache import kept
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.arrow.worker_cache import cached
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
-from spark_jobs.pipeline.result import Result, Summary
-from spark_jobs.pipeline.topic_rules import topic_of_table
+from spark_jobs.pipeline.result import MessageResult, Summary
+from spark_jobs.pipeline.topic_rules import table_topic_by_rule
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -49,7 +49,7 @@ _BY_OPTIONS = frozenset(["debezium"])
 _MOST_BYTES = 1 << 30  # of what is written at a time: offsets of Arrow's binaries have 31 bits
 
 
-def takes(read: str, write: str) -> bool:
+def can_transcode(read: str, write: str) -> bool:
     """Whether there are kernels from one format to the other."""
     return COMPILED and read in READERS and write in WRITERS and (read, write) not in _NOT
 
@@ -59,7 +59,7 @@ _NOT = frozenset([("debezium", "debezium")])
 
 
 @dataclass(frozen=True, slots=True)
-class Fast:
+class KernelOutput:
     """What the kernels wrote, in message order.
 
     origin (int64): each one's message in the batch; part (int32): its number among what that message gave. Arrow
@@ -100,12 +100,12 @@ def _without_nulls(headers: Any) -> Any:
 class Transcoder:
     """One task's codecs, plain and compiled. Not for several threads at once."""
 
-    def __init__(self, read: Side, write: Side, topic: str | None = None, marked: bool = False) -> None:
+    def __init__(self, read: CodecConfig, write: CodecConfig, topic: str | None = None, marked: bool = False) -> None:
         """topic, marked: as `message_codec.transcode_one` has them; with marks everything goes through the plain
         codec.
         """
         self._read, self._write, self._topic, self._marked = read, write, topic, marked
-        self._fits = takes(read.format, write.format) and not marked
+        self._fits = can_transcode(read.format, write.format) and not marked
 
     @cached_property
     def _plain(self) -> Any:
@@ -113,22 +113,22 @@ class Transcoder:
         return lambda message: transcode_one(decoder, encoder, message, self._topic, self._marked)
 
     @cached_property
-    def _reader(self) -> CellReader:
+    def _reader(self) -> RowsReader:
         return reader_of(self._read, bare=self._write.format != "avro")
 
     @cached_property
-    def _writer(self) -> CellWriter:
+    def _writer(self) -> RowsWriter:
         side = self._write
         if side.format in _BY_OPTIONS:
-            return kept((WRITERS[side.format], side.options), lambda: _writer_of(side))
+            return cached((WRITERS[side.format], side.options), lambda: _writer_of(side))
         return _writer_of(side)
 
-    def one(self, message: Message) -> Result:
+    def one(self, message: Message) -> MessageResult:
         """A message by the plain codec."""
-        result: Result = self._plain(message)
+        result: MessageResult = self._plain(message)
         return result
 
-    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Fast | None, Any]]:
+    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, KernelOutput | None, Any]]:
         """A batch with Kafka's columns → parts of it, in order: (messages, what kernels wrote, indices of the rest).
 
         A batch of lines (spark_jobs.arrow.input_batches) comes with these columns. The messages that the kernels took
@@ -143,26 +143,26 @@ class Transcoder:
         stamps, odd = milliseconds(batch.column("timestamp"))
         to = self._bound_for(rows, topics)
         written = self._writer.write(rows, to, stamps[rows.message])
-        if max(_size(written.keys), _size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
+        if max(size(written.keys), size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
             half = batch.num_rows // 2
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
-        slow = unread(batch, rows, left)
+        slow = other_messages(batch, rows, left)
         slow[rows.message[written.left | self._refused(rows)]] = True
         slow |= odd
         kept = ~slow[rows.message]
         if summary is not None:
-            count(rows, written.flags, kept, topics, summary)
+            count_rows(rows, written.flags, kept, topics, summary)
         yield batch, _fast(rows, written, kept, to), np.flatnonzero(slow)
 
-    def _bound_for(self, rows: CellRows, topics: Topics) -> Topics:
+    def _bound_for(self, rows: Rows, topics: Topics) -> Topics:
         """Where each row goes."""
         if self._topic is None:
             return Topics(topics.names, topics.of[rows.message])
-        return Topics([topic_of_table(self._topic, s.table.id) for s in rows.shapes], rows.shape)
+        return Topics([table_topic_by_rule(self._topic, s.table.id) for s in rows.shapes], rows.shape)
 
-    def _refused(self, rows: CellRows) -> Any:
+    def _refused(self, rows: Rows) -> Any:
         """Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode)."""
         shapes = np.array([s.key_only for s in rows.shapes], bool)
         if not shapes.any():
@@ -173,11 +173,11 @@ class Transcoder:
 class RowFinder:
     """Tells messages of rows, which a kernel takes, from others, which may be DDL."""
 
-    def __init__(self, read: Side) -> None:
+    def __init__(self, read: CodecConfig) -> None:
         self._read = read
 
     @cached_property
-    def _reader(self) -> CellReader:
+    def _reader(self) -> RowsReader:
         return reader_of(self._read)
 
     def others(self, batch: Any) -> Any:
@@ -190,19 +190,19 @@ class RowFinder:
             rows, left, _ = read_rows(self._reader, batch)
         except SetupError:
             return batch  # definitions are away: whoever needs a message's table says so
-        return batch.filter(pa.array(unread(batch, rows, left)))
+        return batch.filter(pa.array(other_messages(batch, rows, left)))
 
 
-def _writer_of(side: Side) -> CellWriter:
-    writer: CellWriter = _made(WRITERS[side.format], side)
+def _writer_of(side: CodecConfig) -> RowsWriter:
+    writer: RowsWriter = made(WRITERS[side.format], side)
     return writer
 
 
-def _fast(rows: CellRows, written: Written, kept: Any, to: Topics) -> Fast:
-    keys, values = array(written.keys, pa.binary()), array(written.values, pa.binary())
+def _fast(rows: Rows, written: WrittenMessages, kept: Any, to: Topics) -> KernelOutput:
+    keys, values = arrow_array(written.keys, pa.binary()), arrow_array(written.values, pa.binary())
     message, of = np.asarray(rows.message), np.asarray(to.of)
     if not kept.all():
         which = np.flatnonzero(kept)
         keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]
     topics = pa.array(list(to.names), pa.string()).take(pa.array(of)) if len(of) else pa.array([], pa.string())
-    return Fast(message, numbers(message), keys, values, topics)
+    return KernelOutput(message, numbers_in_message(message), keys, values, topics)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.craft_reader import TypedDecoder
-from schemas.columnar.debezium_reader import DebeziumTypedDecoder
-from schemas.columnar.json_templates import Buffers
+from schemas.columnar.craft_reader import CraftTableReader
+from schemas.columnar.debezium_reader import DebeziumTableReader
+from schemas.columnar.json_templates import MessageBuffers
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.open_reader import OpenTypedDecoder
+from schemas.columnar.open_reader import OpenTableReader
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.base import Context, OneTable
 from schemas.inspect.format_lookup import format_named
@@ -23,7 +23,7 @@ from schemas.model.options import Options
 from schemas.model.spark_types import python_value
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import _OPS, ArrowEncoder, array_of_typed, bytes_of, row_type
+from spark_jobs.arrow.columns import OPS, ArrowEncoder, array_of_typed, bytes_of, row_type
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -41,7 +41,7 @@ class ArrowDecoder:
     """Messages → batches of a table's rows. low, high: commit_ts of the rows that have this version of it."""
 
     def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
-        self._typed = TypedDecoder(table, low, high)
+        self._typed = CraftTableReader(table, low, high)
         self.columns = self._typed.columns
 
     def decode(self, messages: Any) -> tuple[list[Any], list[int]]:
@@ -62,7 +62,7 @@ def batch_of_typed(rows: TypedRows, columns: Sequence[Column]) -> Any:
         absent = pa.array((rows.side & bit) == 0)
         fields = list(row_type(columns))
         sides.append(pa.StructArray.from_arrays([array_of_typed(c) for c in typed], fields=fields, mask=absent))
-    ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
+    ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(OPS)).dictionary_decode()
     arrays = [pa.array(rows.message), ops, pa.array(rows.commit_ts), pa.array(rows.partition)]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(rows.key_only), *sides], schema=batch_schema(columns))
 
@@ -128,8 +128,8 @@ class ArrowJsonDecoder:
         keyed: bool = False,
     ) -> None:
         given = (table, options or Options(), low, high)
-        self._typed: DebeziumTypedDecoder | OpenTypedDecoder
-        self._typed = DebeziumTypedDecoder(*given, keyed) if format_ == "debezium" else OpenTypedDecoder(*given)
+        self._typed: DebeziumTableReader | OpenTableReader
+        self._typed = DebeziumTableReader(*given, keyed) if format_ == "debezium" else OpenTableReader(*given)
         self.columns = self._typed.columns
 
     def decode(self, values: Any, keys: Any = None) -> tuple[list[Any], list[int]]:
@@ -146,7 +146,7 @@ class ArrowJsonDecoder:
             key_data, key_first, key_last = _places(keys)
             if len(key_first) != len(value_first):
                 raise ValueError(f"{len(key_first)} keys for {len(value_first)} values")
-        given = Buffers(key_data, key_first, key_last, value_data, value_first, value_last)
+        given = MessageBuffers(key_data, key_first, key_last, value_data, value_first, value_last)
         decoded = self._typed.decode(given)
         return [batch_of_typed(_settled(rows), self.columns) for rows in decoded.chunks], decoded.left
 

@@ -27,16 +27,16 @@ from spark_jobs.arrow.event_rows import Batches, change_row, source_of
 from spark_jobs.arrow.table_decoders import FORMATS as JSON
 from spark_jobs.arrow.table_decoders import ArrowDecoder, ArrowJsonDecoder
 from spark_jobs.io.message_files import message_of_row, rows_of
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.pipeline.table_view import check_names, default_of
 
 pa: Any = pyarrow  # the stubs know less than the library
 
 FORMATS = ("craft", *JSON)
 _MOST_VERSIONS = 64
-_ODD = (
+OTHER_EVENT = (
     "struct<kind:string,db:string,`table`:string,schema_id:int,`key`:array<string>,flags:array<string>,"
     "ddl_type:int,query:string,code:string,detail:string,key_bytes:binary,value_bytes:binary>"
 )
@@ -47,11 +47,11 @@ def typed_schema(table: Table) -> str:
     row = row_type(table)
     return (
         f"op string, commit_ts bigint, table_version bigint, row int, source {SOURCE}, before {row}, after {row},"
-        f" odd {_ODD}"
+        f" odd {OTHER_EVENT}"
     )
 
 
-def versions_of(tables: TableSource, id_: TableId) -> list[TableVersion]:
+def table_versions(tables: TableSource, id_: TableId) -> list[TableVersion]:
     """A table's versions, the newest first."""
     found: list[TableVersion] = []
     at: int | None = None
@@ -75,7 +75,7 @@ class TypedBatches:
     which commit_ts the newest version is known to hold; later rows are the decoder's, which asks again.
     """
 
-    side: Side
+    side: CodecConfig
     versions: tuple[TableVersion, ...]
     schema: Any
     missing: str = "null"
@@ -109,7 +109,7 @@ class TypedBatches:
             rows += self._rows(decode_one(decoder, message), message)
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
-    def _rows(self, result: Result, origin: Message) -> list[dict[str, Any]]:
+    def _rows(self, result: MessageResult, origin: Message) -> list[dict[str, Any]]:
         rows, source = [], source_of(origin)
         error = result.error
         for number, event in enumerate(result.events if error is None else ()):
@@ -149,14 +149,14 @@ class TypedBatches:
                 if column.name in row:
                     made[column.name] = python_value(column, row[column.name])
                 elif whole and self.missing == "default" and column.name not in event.table.by_name:
-                    made[column.name] = preset(column, event.zone)
+                    made[column.name] = default_value(column, event.zone)
             # Arrow says here which value is not one of the newest column's.
             pa.array([made], self.schema.field(side).type)
             out[side] = made
         return out
 
 
-def preset(column: Column, zone: str) -> Any:
+def default_value(column: Column, zone: str) -> Any:
     """What a row that lacks the column has in it when defaults are asked for. zone: of TIMESTAMP text."""
     return python_value(column, default_of(column, zone))
 
@@ -170,7 +170,9 @@ def _castable(old: Table, new: Table) -> bool:
 class _Kernel:
     """A table version's compiled decoder."""
 
-    def __init__(self, side: Side, version: TableVersion, high: int, newest: Table, schema: Any, missing: str) -> None:
+    def __init__(
+        self, side: CodecConfig, version: TableVersion, high: int, newest: Table, schema: Any, missing: str
+    ) -> None:
         self._version, self._newest, self._schema, self._missing = version, newest, schema, missing
         low = version.commit_ts + 1
         self._json = side.format in JSON
@@ -218,7 +220,7 @@ class _Kernel:
                 column = rows.field(have[field.name])
                 columns.append(column if column.type == field.type else column.cast(field.type))
             elif self._missing == "default":
-                default = preset(by_name[field.name], self._zone)
+                default = default_value(by_name[field.name], self._zone)
                 columns.append(pa.repeat(pa.scalar(default, field.type), len(rows)))
             else:
                 columns.append(pa.nulls(len(rows), field.type))
@@ -253,10 +255,10 @@ __all__ = [
     "FORMATS",
     "TypedBatches",
     "arrow_type",
-    "preset",
+    "default_value",
     "quoted",
     "source_array",
+    "table_versions",
     "typed_schema",
-    "versions_of",
     "warm",
 ]

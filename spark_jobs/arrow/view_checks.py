@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.rows import CellRows, Form, Shape, form_of
+from schemas.columnar.rows import CellForm, Rows, RowShape, form_of
 from schemas.inspect.format_lookup import format_named
 from schemas.model.spark_types import spark_type
 from schemas.model.table import Column
 from schemas.model.types import Kind
 from spark_jobs.arrow.event_rows import Batches
 from spark_jobs.arrow.table_rows import TypedBatches
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import BITS, READ, TableView, check_number, default_of, transition_dates
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -132,19 +132,19 @@ def _placed(out: Any, offsets: Any) -> Any:
     return out.set_column(out.schema.get_field_index("source"), out.schema.field("source"), whole)
 
 
-_INTEGERS = (Form.INT, Form.UINT)
-_REALS = (Form.DOUBLE, Form.FLOAT)
+_INTEGERS = (CellForm.INT, CellForm.UINT)
+_REALS = (CellForm.DOUBLE, CellForm.FLOAT)
 _BYTES, _FLOATS = (Kind.BIT, Kind.BINARY), (Kind.FLOAT, Kind.DOUBLE)
 
 
-class ViewCells:
+class ViewCheck:
     """What a view makes of rows. certain: with table definitions. Not for several threads at once."""
 
     def __init__(self, view: TableView, certain: bool) -> None:
         self._view, self._certain = view, certain
 
     # ---- what does not surely fit
-    def doubtful(self, rows: CellRows, texts: Any) -> Any:
+    def doubtful(self, rows: Rows, texts: Any) -> Any:
         """Which rows (bool) of the table the view may refuse, flag or add to. texts: of the cells, an Arrow array."""
         wrong = np.array([self._is_odd(shape) for shape in rows.shapes], bool)[rows.shape]
         if all(shape.table.id != self._view.table.id for shape in rows.shapes):
@@ -162,7 +162,7 @@ class ViewCells:
                 wrong[which[unfit(rows, cell[which], texts)]] = True
         return wrong
 
-    def _is_odd(self, shape: Shape) -> bool:
+    def _is_odd(self, shape: RowShape) -> bool:
         """Whether all rows of a shape are the plain codec's.
 
         Defaults are added, columns are of another nature, or some are in no definition.
@@ -181,22 +181,22 @@ class ViewCells:
         # What a FLOAT or DOUBLE holds of another type's numbers is the codec's to say.
         return any((a in _BYTES) != (b in _BYTES) or (a is not b and b in _FLOATS) for a, b in pairs)
 
-    def _cells(self, rows: CellRows, first: Any, name: str) -> Any:
+    def _cells(self, rows: Rows, first: Any, name: str) -> Any:
         """The cell of the named column in each row from `first` on, -1 where there is none; of rows of the table."""
         places = np.array([self._place(shape, name) for shape in rows.shapes], np.int64)[rows.shape]
         return np.where((first >= 0) & (places >= 0), first + places, -1)
 
-    def _place(self, shape: Shape, name: str) -> int:
+    def _place(self, shape: RowShape, name: str) -> int:
         if shape.table.id != self._view.table.id:
             return -1
         return next((n for n, c in enumerate(shape.columns) if c.name == name), -1)
 
     # ---- structs
-    def kinds(self, shapes: Sequence[Shape]) -> list[str]:
+    def kinds(self, shapes: Sequence[RowShape]) -> list[str]:
         """Of rows of each shape: `row`, or `other` for those of other tables."""
         return ["row" if shape.table.id == self._view.table.id else "other" for shape in shapes]
 
-    def structs(self, rows: CellRows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
+    def structs(self, rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
         """One side of the chosen rows, none of them doubtful, as a struct array of a type; null for other tables' rows.
 
         Columns that a row lacks are NULL. first: the side's first cells, of all rows.
@@ -211,7 +211,7 @@ class ViewCells:
         absent = ~(ours & (first >= 0))[chosen]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent))
 
-    def _typed(self, column: Column, texts: Any, rows: CellRows, kind: Any) -> Any:
+    def _typed(self, column: Column, texts: Any, rows: Rows, kind: Any) -> Any:
         if pa.types.is_string(kind):
             return texts
         zone = rows.shapes[0].zone if rows.shapes else "UTC"
@@ -228,15 +228,15 @@ class ViewCells:
         return dict(self._view.makers)
 
 
-def view_of(side: Side) -> ViewCells | None:
+def view_of(side: CodecConfig) -> ViewCheck | None:
     """The side's view, where it or definitions know the table's columns: else it has nothing to say."""
     certain = side.tables is not None
     if side.view is None or not (side.view.table.columns or certain):
         return None
-    return ViewCells(side.view, certain)
+    return ViewCheck(side.view, certain)
 
 
-def _named(shape: Shape, name: str) -> Iterator[Column]:
+def _named(shape: RowShape, name: str) -> Iterator[Column]:
     return (c for c in shape.columns if c.name == name)
 
 
@@ -253,7 +253,7 @@ def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:
     return texts.cast(kind)
 
 
-_Unfit = Callable[[CellRows, Any, Any], Any]
+_Unfit = Callable[[Rows, Any, Any], Any]
 """Rows, cells of a column and the texts of all cells → which of these (bool) may not fit."""
 
 
@@ -261,7 +261,7 @@ def _temporal(column: Column, zone: str) -> _Unfit:
     return lambda _rows, cell, texts: _wrong(texts.take(pa.array(cell)), column.type.kind, zone)
 
 
-def _number(column: Column, forms: set[Form]) -> _Unfit | None:
+def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:
     """None where any value of the forms fits the column's Spark type."""
     kind = spark_type(column)
     if kind == "string" or (kind == "decimal(20,0)" and forms <= set(_INTEGERS)):
@@ -279,13 +279,13 @@ def _number(column: Column, forms: set[Form]) -> _Unfit | None:
     return lambda _rows, cell, texts: _unfit_texts(column, texts.take(pa.array(cell)), sure)
 
 
-def _in_range(bits: int, forms: set[Form]) -> _Unfit | None:
+def _in_range(bits: int, forms: set[CellForm]) -> _Unfit | None:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
-    def unfit(rows: CellRows, cell: Any, _texts: Any) -> Any:
+    def unfit(rows: Rows, cell: Any, _texts: Any) -> Any:
         values = rows.place[cell]
         # A UINT beyond int64 is below 0 as the int64 of the same bits.
-        return (rows.length[cell] >= 0) & ((values < (low if forms == {Form.INT} else 0)) | (values > high))
+        return (rows.length[cell] >= 0) & ((values < (low if forms == {CellForm.INT} else 0)) | (values > high))
 
     return unfit
 

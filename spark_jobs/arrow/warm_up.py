@@ -12,8 +12,8 @@ from schemas.model.ports import SchemaId
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME, Kind
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
@@ -34,28 +34,28 @@ class _Schemas(FileSchemas):
         return self.texts.index(schema) + 1
 
     def all_of(self) -> FileSchemas:
-        return FileSchemas([Registered("a-value", n, n, text) for n, text in enumerate(self.texts, 1)])
+        return FileSchemas([RegisteredSchema("a-value", n, n, text) for n, text in enumerate(self.texts, 1)])
 
 
 @cache
-def warm(read: str, write: str) -> bool:
+def warm_transcode(read: str, write: str) -> bool:
     """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
 
     Out: False where there are no kernels for them.
     """
-    from spark_jobs.arrow.messages import Transcoder, takes
+    from spark_jobs.arrow.messages import Transcoder, can_transcode
 
-    if not takes(read, write):
+    if not can_transcode(read, write):
         return False
     reading, batch = _sample(read)
-    for _ in Transcoder(reading, Side(write, _Schemas(), _OPTIONS)).parts(batch):
+    for _ in Transcoder(reading, CodecConfig(write, _Schemas(), _OPTIONS)).parts(batch):
         pass
     return True
 
 
 @cache
 def warm_changes(read: str) -> bool:
-    """As `warm`, what decodes a format to change events with plain maps."""
+    """As `warm_transcode`, what decodes a format to change events with plain maps."""
     from schemas import columnar
     from schemas.columnar.kernels.json_write_cache import COMPILED
     from schemas.columnar.plain_lines import plain_texts
@@ -71,11 +71,11 @@ def warm_changes(read: str) -> bool:
 
 @cache
 def warm_lines(read: str) -> bool:
-    """As `warm`, what decodes a format to lines of the plain form."""
+    """As `warm_transcode`, what decodes a format to lines of the plain form."""
     from schemas.columnar.kernels.jit import COMPILED
-    from schemas.columnar.plain_lines import BESIDE
+    from schemas.columnar.plain_lines import EXTRA_FIELDS
 
-    if not (COMPILED and read in BESIDE):
+    if not (COMPILED and read in EXTRA_FIELDS):
         return False
     from spark_jobs.arrow.lines import LineReader
 
@@ -85,14 +85,14 @@ def warm_lines(read: str) -> bool:
     return True
 
 
-def kept() -> bool:
+def is_cached() -> bool:
     """Whether machine code that one process makes is there for others."""
     from schemas.columnar.kernels import plain_lines
 
     return plain_lines.KEPT
 
 
-def _sample(read: str, places: bool = False) -> tuple[Side, Any]:
+def _sample(read: str, places: bool = False) -> tuple[CodecConfig, Any]:
     """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
 
     places: with the partitions and offsets that they are from.
@@ -101,7 +101,7 @@ def _sample(read: str, places: bool = False) -> tuple[Side, Any]:
 
     pa, schemas = pyarrow, _Schemas()
     row = sample_row(_TABLE.columns)
-    encoder = Side(read, schemas, _OPTIONS, OneTable(TableVersion(0, _TABLE))).encoder()
+    encoder = CodecConfig(read, schemas, _OPTIONS, OneTable(TableVersion(0, _TABLE))).encoder()
     messages: list[Message] = []
     for op, before, after in (("c", None, row), ("u", row, row), ("d", row, None)):
         change = RowChange("made", _TABLE, op, 1 << 60, before, after, ("id",), "UTC")  # type: ignore[arg-type]
@@ -119,4 +119,4 @@ def _sample(read: str, places: bool = False) -> tuple[Side, Any]:
         batch = batch.append_column("partition", pa.array([0] * len(numbers), pa.int32()))
         batch = batch.append_column("offset", pa.array(numbers, pa.int64()))
     source = OneTable(TableVersion(0, _TABLE)) if read != "avro" else None
-    return Side(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch
+    return CodecConfig(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch

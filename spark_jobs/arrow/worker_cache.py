@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 
 T = TypeVar("T")
 
@@ -20,13 +20,13 @@ class _Kept(threading.local):
     """Of each thread its own: compiled pieces learn while they are used."""
 
     def __init__(self) -> None:
-        self.found: Bounded[Hashable, Any] = Bounded(_MOST)
+        self.found: BoundedCache[Hashable, Any] = BoundedCache(_MOST)
 
 
 _kept = _Kept()
 
 
-def kept(key: Hashable, make: Callable[[], T]) -> T:
+def cached(key: Hashable, make: Callable[[], T]) -> T:
     """What `make` made when this thread first asked for `key`."""
     if key not in _kept.found:
         _kept.found[key] = make()

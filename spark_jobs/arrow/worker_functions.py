@@ -14,11 +14,11 @@ import pyarrow as pa
 from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.spark_types import python_value
 from schemas.model.table import Table
-from spark_jobs.arrow.event_rows import Batches, _change_rows, change_row, message_rows, source_of
+from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, source_of
 from spark_jobs.io.message_files import message_of_row
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 
 
 # ---- the DataFrame API
@@ -28,7 +28,7 @@ class DecodeBatches:
     spark_jobs.spark.skipped_rows.without_skipped counts.
     """
 
-    side: Side
+    side: CodecConfig
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
@@ -39,19 +39,21 @@ class DecodeBatches:
         )
 
 
-def _all_rows(result: Result, origin: Message) -> Iterator[dict[str, Any]]:
+def _all_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
     """The rows of CHANGES, and one of kind `tombstone` or `empty` for a message without an event."""
-    yield from _change_rows(result, origin)
+    yield from change_rows(result, origin)
     for kind in result.skipped:
         yield {"kind": kind, "row": 0, "source": source_of(origin)}
 
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.arrow.change_schema.TOLD_MESSAGES); one that fails is itself, with its error."""
+    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES_WITH_SKIPS); one that fails is itself, with its
+    error.
+    """
 
-    read: Side
-    write: Side
+    read: CodecConfig
+    write: CodecConfig
     topic: str | None
     schema: Any
 
@@ -67,11 +69,11 @@ class TranscodeBatches:
 
 
 def _through(
-    codecs: Any, batches: Batches, schema: Any, rows: Callable[[Result, Message], Iterator[dict[str, Any]]],
+    codecs: Any, batches: Batches, schema: Any, rows: Callable[[MessageResult, Message], Iterator[dict[str, Any]]],
     made: Callable[[Any, Any], Any],
 ) -> Iterator[Any]:  # fmt: skip
     """Batches through a task's codecs: what the kernels took (`made` of a part) and the rows of the rest, in order."""
-    from spark_jobs.arrow.batches import in_order
+    from spark_jobs.arrow.batches import merge_in_order
 
     def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(found)
@@ -79,7 +81,9 @@ def _through(
 
     for batch in batches:
         for part, fast, rest in codecs.parts(batch):
-            yield in_order(part, rest, schema, slow, None if fast is None else made(fast, part), fast and fast.origin)
+            yield merge_in_order(
+                part, rest, schema, slow, None if fast is None else made(fast, part), fast and fast.origin
+            )
 
 
 def rescued_type(row: str) -> str:
@@ -90,7 +94,7 @@ def rescued_type(row: str) -> str:
     )
 
 
-def rescue(side: Side, table: Table, schema: Any) -> Callable[[Any, Any, Any], Any]:
+def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, Any], Any]:
     """(key, value, topic) arrays → struct array `rescued_type`: what the in-process decoder makes of each message.
 
     Null for a message that was not sent (topic null). kind is "other" for a row of another table than `table`.

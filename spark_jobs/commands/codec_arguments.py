@@ -16,20 +16,20 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import EXACT, Types
+from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.io.locations import KafkaClient
-from spark_jobs.pipeline.codec_config import PLAIN, Side
+from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.table_view import TableView, table_of
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
 
 
-def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Side:
+def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> CodecConfig:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE.
 
     warn: say so where the zone matters and is not given.
@@ -48,14 +48,14 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Si
     from_stream = args.ddl == Path("stream")
     tables = tables_of(args)
     learn = from_stream or args.command in _LEARN
-    return Side(args.format, schemas, options, tables, claims, verify, learn)
+    return CodecConfig(args.format, schemas, options, tables, claims, verify, learn)
 
 
 def view_of(args: argparse.Namespace) -> TableView | None:
     """How the rows of --table are typed; its columns come later (spark_jobs.pipeline.newest_columns.with_newest).
     SetupError USAGE.
     """
-    types, missing = Types(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
+    types, missing = SparkTypes(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
     id_ = table_of(args.table)
     if id_ is None:
         if types != EXACT or missing != "null":
@@ -66,7 +66,7 @@ def view_of(args: argparse.Namespace) -> TableView | None:
     return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")
 
 
-def write_side(args: argparse.Namespace, read: Side) -> Side:
+def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
@@ -78,7 +78,7 @@ def write_side(args: argparse.Namespace, read: Side) -> Side:
     on_lossy = args.on_lossy or given.pop("on_lossy", "error")
     given.pop("on_lossy", None)
     options = Options.of(given, time_zone=zone, on_lossy=on_lossy)
-    return Side(args.to, schemas, options, strategy=args.subject_strategy)
+    return CodecConfig(args.to, schemas, options, strategy=args.subject_strategy)
 
 
 def tables_of(args: argparse.Namespace) -> TableSource | None:
@@ -87,7 +87,7 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
     if args.history is None:
-        return Definitions.read(file, args.ddl_time_zone) if file else None
+        return TableDefinitions.read(file, args.ddl_time_zone) if file else None
     if file is not None:
         raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
     wait = seconds(args.registry_wait, "--registry-wait")

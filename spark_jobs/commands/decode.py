@@ -10,7 +10,7 @@ from schemas.inspect.format_lookup import format_named
 from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import read_side, view_of
 from spark_jobs.commands.job_runner import run_job
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -43,4 +43,4 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     zoned = args.types == "typed" and format_named(args.format).zone is None  # TIMESTAMP text becomes a time
     read = replace(read_side(args, "flag", warn=zoned), view=view_of(args))
-    return run_job(args, Work(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))
+    return run_job(args, Job(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))

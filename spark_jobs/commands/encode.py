@@ -10,7 +10,7 @@ from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import read_side, write_side
 from spark_jobs.commands.job_runner import run_job
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -35,4 +35,4 @@ def run(args: argparse.Namespace) -> int:
     args.format = PLAIN
     read = read_side(args, "error", warn=FORMATS[args.to].zone is not None and args.to_options is None)
     write = write_side(args, read)
-    return run_job(args, Work(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))
+    return run_job(args, Job(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

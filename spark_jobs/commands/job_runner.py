@@ -11,10 +11,10 @@ from pathlib import Path
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
 from spark_jobs.commands.codec_arguments import kafka_of, seconds
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, source
-from spark_jobs.io.locations import KafkaClient, delta_of, different_files, topic_of
+from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
+from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, topic_of_location
 from spark_jobs.jobs import in_process
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.progress import tell_summary, tracked
 from spark_jobs.pipeline.result import Summary
@@ -27,7 +27,7 @@ def dead_place(args: argparse.Namespace) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
-    if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_of(args.out))):
+    if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_path_of(args.out))):
         found: str | None = args.dead_letter
         return found
     if args.stream and args.on_error == "dead-letter":
@@ -38,29 +38,29 @@ def dead_place(args: argparse.Namespace) -> str | None:
     return f"{name}.dead.jsonl"
 
 
-def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] = ()) -> int:
+def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
-    kafka, place = replace(kafka_of(args), read=topic_of(args.source)), dead_place(args)
-    different_files({"--in": args.source, "--out": args.out, "--dead-letter": place})
+    kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_place(args)
+    check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)
-    if args.out == "kafka:" and not args.topic and topic_of(args.source) is not None:
+    if args.out == "kafka:" and not args.topic and topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     if args.topic and place == f"kafka:{args.topic}":
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
-    if args.out == "kafka:" and args.topic == topic_of(args.source):
+    if args.out == "kafka:" and args.topic == topic_of_location(args.source):
         raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
     if args.max_per_batch is not None and args.max_per_batch < 1:
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
     table = getattr(args, "table", None)
     name = args.job or args.command
     if args.stream or args.checkpoint:
-        from spark_jobs.streaming.stream import Stream, run_stream
+        from spark_jobs.streaming.stream import StreamJob, run_stream
 
         if not (args.stream and args.checkpoint):
             raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
         trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
-        stream = Stream(
+        stream = StreamJob(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
             lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
@@ -69,7 +69,7 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
     metrics.check(args.metrics)
     if table and args.out.endswith(".parquet"):
         summary = _table_file(args, work, kafka, place)
-    elif delta_of(args.out) or table:
+    elif delta_path_of(args.out) or table:
         from spark_jobs.streaming.batch import run_batch
 
         summary = run_batch(work, args.source, args.out, place, kafka, args.master, table, statements)
@@ -84,19 +84,21 @@ def run_job(args: argparse.Namespace, work: Work, statements: Sequence[DdlText] 
 
 
 def _run(
-    args: argparse.Namespace, work: Work, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient
+    args: argparse.Namespace, work: Job, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient
 ) -> Summary:
     """In Spark or in this process."""
     if args.spark:
         from spark_jobs.streaming import batch
 
         return batch.run(args.source, work, out, dead, kafka, args.master)
-    reading = plain_source if args.command == "encode" else source
+    reading = plain_source if args.command == "encode" else read_source
     incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
-    return in_process.run(incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file())
+    return in_process.run_in_process(
+        incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
+    )
 
 
-def _table_file(args: argparse.Namespace, work: Work, kafka: KafkaClient, place: str | None) -> Summary:
+def _table_file(args: argparse.Namespace, work: Job, kafka: KafkaClient, place: str | None) -> Summary:
     """decode of one table to FILE.parquet, its columns typed."""
     from spark_jobs.jobs.table_parquet import TableParquet
 
@@ -110,7 +112,7 @@ def _table_file(args: argparse.Namespace, work: Work, kafka: KafkaClient, place:
 
 def waiting(place: str, kafka: KafkaClient) -> int | None:
     """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
-    topic = topic_of(place)
+    topic = topic_of_location(place)
     if topic is None or not sys.stderr.isatty():
         return None
     from spark_jobs.io.kafka import extents

@@ -11,10 +11,10 @@ from schemas.model.errors import SetupError
 from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import read_side, view_of
 from spark_jobs.commands.job_runner import run_job
-from spark_jobs.io.locations import delta_of
+from spark_jobs.io.locations import delta_path_of
 from spark_jobs.lake.column_history import statements_of
 from spark_jobs.lake.engines.base import AUTO, ENGINES
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -44,9 +44,9 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if delta_of(args.out) is None:
+    if delta_path_of(args.out) is None:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
-    work = Work(read, None, None, args.on_error, merge=args.engine)
+    work = Job(read, None, None, args.on_error, merge=args.engine)
     return run_job(args, work, statements_of(args.ddl))

@@ -13,10 +13,10 @@ from schemas.model.errors import ERRORS, SetupError
 from schemas.model.event import Message
 from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import kafka_of
-from spark_jobs.io.endpoints import message_sink, source
-from spark_jobs.io.locations import KafkaClient, delta_of, different_files, topic_of
+from spark_jobs.io.endpoints import message_sink, read_source
+from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, topic_of_location
 from spark_jobs.io.message_files import message_of_row
-from spark_jobs.jobs.replay import Choice, Incoming, replay
+from spark_jobs.jobs.replay import Incoming, LetterFilter, replay
 from spark_jobs.pipeline.progress import tell_lines, tracked
 from spark_jobs.streaming import lineage
 
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     if args.max_attempts < 1:
         raise SetupError("USAGE", details="--max-attempts: at least 1")
     kafka = kafka_of(args)
-    different_files({"--in": args.source, "--out": args.out})
-    choice = Choice(frozenset(args.reason), _time(args.since), args.max_attempts)
+    check_different({"--in": args.source, "--out": args.out})
+    choice = LetterFilter(frozenset(args.reason), _time(args.since), args.max_attempts)
     done = replay(_letters(args.source, kafka), choice, message_sink(args.out, kafka))
     edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
     lineage.tell(
@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
-    if (path := delta_of(place)) is not None:
+    if (path := delta_path_of(place)) is not None:
         return lambda: tracked(_of_table(path), "replay")
-    if topic_of(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
-        kept = list(source(place, kafka))
+    if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
+        kept = list(read_source(place, kafka))
         return lambda: kept
-    return lambda: tracked(source(place, kafka), "replay")
+    return lambda: tracked(read_source(place, kafka), "replay")
 
 
 def _of_table(path: str) -> Iterator[Message]:

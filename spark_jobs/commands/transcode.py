@@ -10,7 +10,7 @@ from schemas.inspect.format_lookup import format_named
 from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import read_side, write_side
 from spark_jobs.commands.job_runner import run_job
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -33,4 +33,4 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     read = read_side(args, "error", warn=None in (format_named(args.format).zone, FORMATS[args.to].zone))
     write = write_side(args, read)
-    return run_job(args, Work(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))
+    return run_job(args, Job(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.plain.writer import json_line
 from spark_jobs.commands import options
 from spark_jobs.commands.codec_arguments import kafka_of, read_side
-from spark_jobs.io.endpoints import plain_source, source
+from spark_jobs.io.endpoints import plain_source, read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.pipeline.codec_config import PLAIN
 from spark_jobs.pipeline.progress import tracked
@@ -51,7 +51,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs.jobs.verify import One, Report, compare
+    from spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
 
     kafka = kafka_of(args)
     first = replace(read_side(args, "flag"), verify_checksum=True)
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
         other.from_options = args.to_options
     second = replace(read_side(other, "flag"), verify_checksum=True)
     report = compare(
-        One(_incoming(args.format, args.source, kafka), first, "in"),
-        One(_incoming(args.to, args.against, kafka), second, "against"),
-        Report(most=args.most),
+        ComparedInput(_incoming(args.format, args.source, kafka), first, "in"),
+        ComparedInput(_incoming(args.to, args.against, kafka), second, "against"),
+        VerifyReport(most=args.most),
     )
     lineage.tell(
         args.lineage,
@@ -81,4 +81,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _incoming(format_: str, place: str, kafka: KafkaClient) -> Any:
-    return tracked((plain_source if format_ == PLAIN else source)(place, kafka), f"verify {place}")
+    return tracked((plain_source if format_ == PLAIN else read_source)(place, kafka), f"verify {place}")

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
-from schemas.plain.reader import one_message, plain_message, told_error
+from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
-from spark_jobs.io.locations import KafkaClient, _no_delta, topic_of
+from spark_jobs.io.locations import KafkaClient, refuse_delta, topic_of_location
 from spark_jobs.io.message_files import MAX_LINE, LineWriter, message_line, part_of, read_messages
 
 
-def source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+def read_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of FILE, a stream's folder, `-` (standard input) or kafka:TOPIC, in order."""
-    topic = topic_of(place)
+    topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
         # A folder is what a stream wrote: a file a micro-batch, by number.
@@ -40,15 +40,15 @@ def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wir
     An error line gives its error and the message that failed; a line that is none, its error and the line.
     """
     lines: Iterator[tuple[bytes, Message | None]]
-    if topic_of(place) is not None:
-        lines = ((m.value or b"", m) for m in source(place, kafka) if isinstance(m, Message))
+    if topic_of_location(place) is not None:
+        lines = ((m.value or b"", m) for m in read_source(place, kafka) if isinstance(m, Message))
     else:
         # Not from Parquet: there {"hex":"00"} as a text and the bytes that it stands for look the same.
         lines = ((line, None) for line in _lines(Path("/dev/stdin" if place == "-" else place)))
     rows: list[Message] = []
     for line, origin in lines:
         item = plain_item(line, origin)
-        if rows and not (isinstance(item, Message) and one_message(rows[0], item) and len(rows) < _MOST_ROWS):
+        if rows and not (isinstance(item, Message) and same_message(rows[0], item) and len(rows) < _MOST_ROWS):
             yield _together(rows)
             rows.clear()
         if isinstance(item, Message):
@@ -70,7 +70,7 @@ def _together(rows: list[Message]) -> Message:
 def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[WireError, Message]:
     """A plain-form line → its message, or what failed and the message it is told of."""
     try:
-        return told_error(line) or plain_message(line, origin)
+        return error_of_line(line) or plain_message(line, origin)
     except WireError as error:
         return error, origin or Message(None, line)
 
@@ -113,12 +113,12 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
 
     rule: the topics were named by it, and go before `place`'s.
     """
-    topic = topic_of(place, empty=True)
+    topic = topic_of_location(place, empty=True)
     if topic is not None:
         from spark_jobs.io.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
-    _no_delta(place)
+    refuse_delta(place)
     if place == "-":
         return _MessageLines(sys.stdout)
     if place.endswith(".parquet"):
@@ -166,10 +166,10 @@ _HEAD = re.compile(
 
 def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     """A writer of plain-form events to FILE, FILE.parquet, `-` or kafka:TOPIC."""
-    topic = topic_of(place)
+    topic = topic_of_location(place)
     if topic is not None:
         return _TopicLines(message_sink(place, kafka), topic)
-    _no_delta(place)
+    refuse_delta(place)
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import EventParquet
 
@@ -182,7 +182,7 @@ class DeadLetters:
 
     def __init__(self, place: str, kafka: KafkaClient) -> None:
         self.place, self._kafka = place, kafka
-        self._is_file = topic_of(place) is None and place != "-"
+        self._is_file = topic_of_location(place) is None and place != "-"
         self._sink: Sink | None = None if self._is_file else message_sink(place, kafka)
         self._lines: LineWriter | None = None
         if self._is_file:

@@ -30,7 +30,7 @@ class KafkaClient:
         return java_settings(self.servers, self.config_file)
 
 
-def topic_of(place: str, empty: bool = False) -> str | None:
+def topic_of_location(place: str, empty: bool = False) -> str | None:
     """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be."""
     if not place.startswith("kafka:"):
         return None
@@ -40,7 +40,7 @@ def topic_of(place: str, empty: bool = False) -> str | None:
     return topic
 
 
-def delta_of(place: str) -> str | None:
+def delta_path_of(place: str) -> str | None:
     """PATH of `delta:PATH`, None for anything else. SetupError USAGE when it is empty."""
     if not place.startswith("delta:"):
         return None
@@ -49,12 +49,12 @@ def delta_of(place: str) -> str | None:
     return place.removeprefix("delta:")
 
 
-def _no_delta(place: str) -> None:
-    if delta_of(place) is not None:
+def refuse_delta(place: str) -> None:
+    if delta_path_of(place) is not None:
         raise SetupError("USAGE", details=f"{place}: a Delta table is written by Spark, as --out of a job")
 
 
-def different_files(places: dict[str, str | None]) -> None:
+def check_different(places: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
     seen: dict[str | Path, str] = {}
     for option, place in places.items():

@@ -30,7 +30,7 @@ _EVENTS: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-class _Writer:
+class ParquetFile:
     """Rows to a file in batches; the file appears under its name when it is complete."""
 
     def __init__(self, path: Path, columns: list[tuple[str, Any]], metadata: dict[bytes, bytes] | None = None) -> None:
@@ -72,7 +72,7 @@ class _Writer:
         self._part.unlink(missing_ok=True)
 
 
-class ParquetWriter(_Writer):
+class ParquetWriter(ParquetFile):
     """Writes messages with Kafka's columns."""
 
     def __init__(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class ParquetWriter(_Writer):
         )  # fmt: skip
 
 
-class EventParquet(_Writer):
+class EventParquet(ParquetFile):
     """Writes plain-form events: before and after as maps of text, bytes as `{"hex":"…"}`."""
 
     def __init__(self, path: Path) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from schemas.inspect.explain import Question, explain
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
@@ -20,9 +20,9 @@ from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import Learning
+from spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _WIDTH, _LABEL = 100, 15
 _AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
@@ -85,19 +85,19 @@ def _numbered(path: Path) -> Iterator[Message | WireError]:
         yield item if isinstance(item, Message) else item[0]
 
 
-def run(place: str, side: Side, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
+def run(place: str, side: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
     """(what is printed, exit code)."""
     message, earlier = find(place, kafka)
     context = replace(side, tables=_learned(side, earlier)).context()
-    answer = explain(Question(message, side.format, context, options, side.schemas.registered, earlier))
+    answer = explain(ExplainRequest(message, side.format, context, options, side.schemas.registered, earlier))
     text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
     return text, 1 if "error" in answer else 0
 
 
-def _learned(side: Side, earlier: list[Message]) -> TableSource | None:
+def _learned(side: CodecConfig, earlier: list[Message]) -> TableSource | None:
     """The tables given, else those that DDL before the message defines."""
     learn = side.learn and format_named(side.format).carries_ddl
-    learning = Learning(replace(side, learn=learn))
+    learning = LearningDecoder(replace(side, learn=learn))
     if learn:
         for message in earlier:
             decode_one(learning.decoder, message)

@@ -9,19 +9,19 @@ from typing import Any, Protocol
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, all_or_abandoned
-from spark_jobs.jobs.in_process_batches import DecodeJob
-from spark_jobs.pipeline.job import Work
+from spark_jobs.jobs.in_process_batches import BatchDecoder
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.pipeline.progress import tell
-from spark_jobs.pipeline.result import Result, Summary
-from spark_jobs.pipeline.stream_definitions import Learning
-from spark_jobs.pipeline.watermark_buffer import Flow, failed
+from spark_jobs.pipeline.progress import print_notes
+from spark_jobs.pipeline.result import MessageResult, Summary
+from spark_jobs.pipeline.stream_definitions import LearningDecoder
+from spark_jobs.pipeline.watermark_buffer import WatermarkBuffer, handle_failure
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
 
 
-def run(
-    incoming: Incoming, work: Work, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
+def run_in_process(
+    incoming: Incoming, work: Job, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
 ) -> Summary:
     """Messages → plain-form lines, or messages of another format, in order; `out` fits what the work writes.
 
@@ -31,8 +31,8 @@ def run(
     summary, one = Summary(), _one(work)
     items: Iterable[Any] = incoming
     if work.write is None and not (work.marked or work.read.learn or prompt):
-        items = DecodeJob(work.read, summary, getattr(out, "changes", None))(incoming)
-    flow: Flow[Any] = Flow(work, summary)
+        items = BatchDecoder(work.read, summary, getattr(out, "changes", None))(incoming)
+    flow: WatermarkBuffer[Any] = WatermarkBuffer(work, summary)
     write: Any = out.write
     with all_or_abandoned(out, dead):
         for item in items:
@@ -40,14 +40,16 @@ def run(
                 summary.out += len(item)
                 write_all(out, item)
                 continue
-            message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+            message, result = (
+                (item, one(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
+            )
             summary.count(result, message.topic)
-            tell(result.notes, summary.messages)
+            print_notes(result.notes, summary.messages)
             made: list[Any] = result.out
             if work.write is None:
                 made = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
-                failed(work, result.error, message, dead, summary)
+                handle_failure(work, result.error, message, dead, summary)
             passing = made if result.error else flow.take(made, result.marks, message.partition, result.resolved)
             for piece in passing:
                 write(piece)
@@ -68,11 +70,11 @@ def write_all(out: Any, made: Any) -> None:
 
 
 class _One(Protocol):
-    def __call__(self, message: Message, /) -> Result: ...
+    def __call__(self, message: Message, /) -> MessageResult: ...
 
 
-def _one(work: Work) -> _One:
-    learning = Learning(work.read)
+def _one(work: Job) -> _One:
+    learning = LearningDecoder(work.read)
     decoder, marked = learning.decoder, work.marked
     if work.write is None:
         return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)

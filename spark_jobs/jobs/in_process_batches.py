@@ -15,14 +15,14 @@ from itertools import islice
 from typing import Any
 
 from schemas.model.errors import SetupError
-from spark_jobs.arrow.input_batches import Item, batch_of, limited
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.arrow.input_batches import Item, batch_items, batch_of_messages
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
 
 AFTER = 5000  # messages: they take the plain codec as long as loading the kernels takes
 
 
-class Warming:
+class KernelWarmUp:
     """Machine code of what decodes a format, made ready by another process; `ready` where it is."""
 
     def __init__(self, format_: str, warm: str) -> None:
@@ -39,7 +39,7 @@ class Warming:
         return self.ready
 
     def _started(self) -> Any:
-        made = f"kept() and warm_up.{self._warm}({self._format!r})"
+        made = f"is_cached() and warm_up.{self._warm}({self._format!r})"
         code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{made}))"
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
@@ -56,16 +56,16 @@ class Warming:
             self._process.wait()
 
 
-class DecodeJob:
+class BatchDecoder:
     """Messages, or what failed → in order, what kernels made of some of them, or the item itself.
 
     That are lines of the plain form; with a schema, record batches of change events (spark_jobs.arrow.changes). Their
     messages are counted in the summary.
     """
 
-    def __init__(self, side: Side, summary: Summary, schema: Any = None) -> None:
+    def __init__(self, side: CodecConfig, summary: Summary, schema: Any = None) -> None:
         self._side, self._summary, self._schema = side, summary, schema
-        self._warming = Warming(side.format, "warm_lines" if schema is None else "warm_changes")
+        self._warming = KernelWarmUp(side.format, "warm_lines" if schema is None else "warm_changes")
 
     def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
         """Items, lists of text, and record batches."""
@@ -74,7 +74,7 @@ class DecodeJob:
             yield from islice(items, AFTER)
             if not self._takes():
                 yield from items
-            while chunk := list(limited(items)):
+            while chunk := list(batch_items(items)):
                 if self._warming.check():
                     yield from self._read(chunk)
                 else:
@@ -87,7 +87,7 @@ class DecodeJob:
             from spark_jobs.arrow import changes, lines
         except ImportError:  # no pyarrow
             return False
-        return lines.takes(self._side) if self._schema is None else changes.takes(self._side)
+        return lines.can_write_lines(self._side) if self._schema is None else changes.can_read_changes(self._side)
 
     @cached_property
     def _reader(self) -> Any:
@@ -97,7 +97,7 @@ class DecodeJob:
         return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
 
     def _read(self, chunk: list[Item]) -> Iterator[Any]:
-        batch = batch_of(chunk, timed=self._schema is not None)
+        batch = batch_of_messages(chunk, timed=self._schema is not None)
         if batch is None:
             yield from chunk
             return

@@ -23,7 +23,7 @@ _TOLD = 10
 
 
 @dataclass(frozen=True)
-class Choice:
+class LetterFilter:
     """Which dead letters: reasons (none: any), from a time on (ms, of the message in the dead letter place)."""
 
     reasons: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class Choice:
 
 
 @dataclass
-class Replayed:
+class ReplayCounts:
     """Counts of one run. topics: of what was sent. told: the first letters that failed too often, for people."""
 
     read: int = 0
@@ -59,12 +59,12 @@ class Replayed:
         return out
 
 
-def replay(incoming: Callable[[], Incoming], choice: Choice, out: Sink) -> Replayed:
+def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: Sink) -> ReplayCounts:
     """Sends the chosen dead letters; `out` is completed, or abandoned where the run fails.
 
     incoming: gives the letters, and again when it is called again: first it is found which of them failed once more.
     """
-    done = Replayed()
+    done = ReplayCounts()
     try:
         newest = _failed_again(incoming())
         sent: set[bytes] = set()
@@ -81,7 +81,7 @@ def replay(incoming: Callable[[], Incoming], choice: Choice, out: Sink) -> Repla
     return done
 
 
-def _letters(incoming: Incoming, done: Replayed) -> Iterator[Message]:
+def _letters(incoming: Incoming, done: ReplayCounts) -> Iterator[Message]:
     for item in incoming:
         if isinstance(item, Message):
             done.read += 1
@@ -109,7 +109,7 @@ def _identity(letter: Message) -> bytes | None:
 
 
 def _chosen(
-    letter: Message, choice: Choice, newest: dict[bytes, int], sent: set[bytes], done: Replayed
+    letter: Message, choice: LetterFilter, newest: dict[bytes, int], sent: set[bytes], done: ReplayCounts
 ) -> Message | None:
     """The message to send for a letter; None where the letter is left out, which is counted."""
     tries, known = attempts(letter), _identity(letter)
@@ -134,7 +134,7 @@ def _chosen(
     return original(letter, choice.to_origin)
 
 
-def _left_out(message: Message, choice: Choice) -> str | None:
+def _left_out(message: Message, choice: LetterFilter) -> str | None:
     told = dict(message.headers)
     reason = (told.get(REASON) or b"").decode("utf-8", "replace")
     if not reason:

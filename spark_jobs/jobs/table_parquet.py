@@ -16,8 +16,8 @@ from schemas.model.event import tso_physical_ms
 from schemas.model.spark_types import struct
 from schemas.model.table import Value
 from spark_jobs.arrow.columns import arrow_type
-from spark_jobs.io.parquet import _Writer
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.io.parquet import ParquetFile
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import zone_of
 from spark_jobs.pipeline.result import Summary
 
@@ -37,7 +37,7 @@ _SPARK_NAMES = {
 }  # fmt: skip
 
 
-class TableParquet(_Writer):
+class TableParquet(ParquetFile):
     """Takes plain-form lines (spark_jobs.io.endpoints.LineSink); the side's view says which table, in which types.
 
     Rows of the table and errors are written, as the columns of spark_jobs.arrow.change_schema.CHANGES, but for what a
@@ -45,7 +45,7 @@ class TableParquet(_Writer):
     counted.
     """
 
-    def __init__(self, path: Path, side: Side) -> None:
+    def __init__(self, path: Path, side: CodecConfig) -> None:
         assert side.view is not None
         self._view, self._zone = side.view, zone_of(side)
         self._left: Counter[str] = Counter()

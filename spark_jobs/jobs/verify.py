@@ -16,9 +16,9 @@ from hashlib import blake2b
 from typing import IO, Any
 from zlib import crc32
 
-from schemas.codec.bounded_cache import Bounded
-from schemas.inspect.differences import Difference, differences
-from schemas.inspect.losses import LOSSES, Cell, Loss, Pair, explains, makes
+from schemas.codec.bounded_cache import BoundedCache
+from schemas.inspect.differences import EventDifference, differences
+from schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Message, RowChange
@@ -26,11 +26,11 @@ from schemas.model.names import sanitise_name
 from schemas.model.table import Table
 from schemas.model.types import Kind
 from schemas.plain.writer import plain_value
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.event_order import identity
-from spark_jobs.pipeline.message_codec import decode_one, place_of
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.event_order import change_id
+from spark_jobs.pipeline.message_codec import decode_one, position_text
 from spark_jobs.pipeline.result import Used
-from spark_jobs.pipeline.stream_definitions import Learning
+from spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _BUCKETS = 64
 Incoming = Iterable[Message | tuple[WireError, Message]]
@@ -38,7 +38,7 @@ Key = tuple[str, str, tuple[tuple[str, Any], ...]]
 
 
 @dataclass
-class Report:
+class VerifyReport:
     """What a comparison found. events: rows of each side. expected: known losses by format and name.
 
     messages: read on both sides; used: where their rows came from.
@@ -96,15 +96,15 @@ class Report:
 
 
 @dataclass(frozen=True)
-class One:
+class ComparedInput:
     """One side of a comparison."""
 
     incoming: Incoming
-    side: Side
+    side: CodecConfig
     name: str
 
 
-def compare(first: One, second: One, report: Report) -> Report:
+def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -> VerifyReport:
     """Compares all events. Memory: a 64th of the rows at a time, the rest waits in temporary files."""
     with ExitStack() as stack:
         spools = [_Spool(stack), _Spool(stack)]
@@ -159,21 +159,21 @@ class _Row:
     place: str
 
 
-def _read(one: One, spool: _Spool, report: Report, n: int) -> set[tuple[int | None, str]]:
+def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
     """Spools the rows of a side; its DDL statements."""
-    decoder, ddl = Learning(one.side).decoder, set[tuple[int | None, str]]()
-    seen: Bounded[bytes, bool] = Bounded(1_000_000)
+    decoder, ddl = LearningDecoder(one.side).decoder, set[tuple[int | None, str]]()
+    seen: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
     for item in one.incoming:
         message = item if isinstance(item, Message) else item[1]
         report.messages += 1
         result = decode_one(decoder, message, True) if isinstance(item, Message) else None
         error = result.error if result else item[0]  # type: ignore[index]
         if error is not None or result is None:
-            report.differ("error", side=one.name, at=place_of(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
+            report.differ("error", side=one.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
             continue
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:
-            report.differ("checksum", side=one.name, at=place_of(message), detail=note)
+            report.differ("checksum", side=one.name, at=position_text(message), detail=note)
         for number, event in enumerate(result.events):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))
@@ -182,13 +182,13 @@ def _read(one: One, spool: _Spool, report: Report, n: int) -> set[tuple[int | No
             report.events[n] += 1
             report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
             # With its values: a change that comes again and says something else is no repetition.
-            id_ = identity(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
+            id_ = change_id(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
             id_ = blake2b(id_, digest_size=16).digest()
             if event.key and event.commit_ts is not None and seen.get(id_):
                 report.repeated[n] += 1  # TiCDC sends at least once: a repeated change is the same change
                 continue
             seen[id_] = True
-            spool.add(_key_of(event), event, place_of(message))
+            spool.add(_key_of(event), event, position_text(message))
     report.ddl[n] = len(ddl)
     return ddl
 
@@ -220,7 +220,7 @@ def _comparable(event: RowChange, name: str, value: Any) -> Any:
     return value
 
 
-def _ddl(statements: list[set[tuple[int | None, str]]], report: Report) -> None:
+def _ddl(statements: list[set[tuple[int | None, str]]], report: VerifyReport) -> None:
     """DDL is compared where both sides have some."""
     if not all(statements):
         return
@@ -229,7 +229,9 @@ def _ddl(statements: list[set[tuple[int | None, str]]], report: Report) -> None:
             report.differ(kind, commit_ts=commit_ts, query=query)
 
 
-def _key(key: Key, one: list[_Row], two: list[_Row], report: Report, sides: tuple[Side, Side]) -> None:
+def _key(
+    key: Key, one: list[_Row], two: list[_Row], report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]
+) -> None:
     """The events of one key: each finds its other, by commit_ts, else (one has none) by its turn."""
     waiting: dict[int | None, list[_Row]] = defaultdict(list)
     for row in two:
@@ -275,7 +277,7 @@ def _unplaced(one: _Row, two: _Row) -> bool:
     return _time(one) is None or _time(two) is None
 
 
-def _order(pairs: list[tuple[_Row, _Row]], report: Report) -> None:
+def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:
     last = 0
     pairs = [pair for pair in pairs if pair[0].event.key]
     for row, other in sorted(pairs, key=lambda p: p[0].number):
@@ -284,7 +286,7 @@ def _order(pairs: list[tuple[_Row, _Row]], report: Report) -> None:
         last = max(last, other.number)
 
 
-def _pair(row: _Row, other: _Row, report: Report, sides: tuple[Side, Side]) -> None:
+def _pair(row: _Row, other: _Row, report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]) -> None:
     lost = False
     same = True
     first, second = row.event, other.event
@@ -302,17 +304,17 @@ def _pair(row: _Row, other: _Row, report: Report, sides: tuple[Side, Side]) -> N
         report.equal += 1
 
 
-def _expected(found: Difference, first: RowChange, second: RowChange) -> str | None:
+def _expected(found: EventDifference, first: RowChange, second: RowChange) -> str | None:
     """The known loss that a difference is, of either format, by name."""
     if found.where in ("op", "commit_ts", "key", "name", "table"):
         return _of_event(found, first, second)
     turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
     column = found.cell.column if found.cell else None
     there = second.table.by_name.get(column.name, column) if column else None
-    back = Cell(there, found.second, second, first.table_version is not None) if there else None
+    back = WrittenValue(there, found.second, second, first.table_version is not None) if there else None
     for where, cell, pair in (
-        (found.where, found.cell, Pair(column, found.first, found.second, first, second)),
-        (turned.get(found.where, found.where), back, Pair(there, found.second, found.first, second, first)),
+        (found.where, found.cell, ValuePair(column, found.first, found.second, first, second)),
+        (turned.get(found.where, found.where), back, ValuePair(there, found.second, found.first, second, first)),
     ):
         for loss in LOSSES:
             if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):
@@ -323,15 +325,15 @@ def _expected(found: Difference, first: RowChange, second: RowChange) -> str | N
 _SYNTHETIC = "commit_ts that the source does not have"
 
 
-def _of_event(found: Difference, first: RowChange, second: RowChange) -> str | None:
+def _of_event(found: EventDifference, first: RowChange, second: RowChange) -> str | None:
     if found.where == "commit_ts":
         unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
         return _SYNTHETIC if unplaced else None
     if found.where == "table" and sanitise_name(str(found.first)) == sanitise_name(str(found.second)):
         return "names: sanitised"
     for pair in (
-        Pair(None, found.first, found.second, first, second),
-        Pair(None, found.second, found.first, second, first),
+        ValuePair(None, found.first, found.second, first, second),
+        ValuePair(None, found.second, found.first, second, first),
     ):
         for loss in LOSSES:
             if loss.where == found.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
@@ -352,7 +354,7 @@ def _who(row: _Row) -> dict[str, Any]:
     return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
 
 
-def _told(found: Difference, row: _Row, other: _Row) -> dict[str, Any]:
+def _told(found: EventDifference, row: _Row, other: _Row) -> dict[str, Any]:
     column = {"column": found.cell.column.name} if found.cell else {}
     return {**_who(row), **column, "one": _text(found.first), "two": _text(found.second), "other": other.place}
 

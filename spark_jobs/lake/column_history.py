@@ -11,7 +11,7 @@ from typing import Any
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import new_catalog
 from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode, mode_of
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode, mode_of
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterTable,
@@ -32,12 +32,12 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.name_history import folded, line_of, named
+from spark_jobs.lake.name_history import folded, named, rename_chain
 from spark_jobs.pipeline.table_view import plain_default
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SchemaChange:
     """What one statement did to the table. before, after: None where the table was not there.
 
     renamed: old name → new, other letters of the same name too. emptied: all rows went (TRUNCATE, or CREATE after a
@@ -71,7 +71,7 @@ def statements_of(path: Path | None) -> list[DdlText]:
 
 def _statement(found: dict[str, Any]) -> DdlText:
     mode = found.get("mode", "typed" if found.get("typed") else "wire")
-    modes: dict[str, Mode] = {"wire": WIRE, "show": SHOW, "typed": Mode.typed(found.get("sql_mode", ""))}
+    modes: dict[str, LexicalMode] = {"wire": WIRE, "show": SHOW, "typed": LexicalMode.typed(found.get("sql_mode", ""))}
     return DdlText(found["commit_ts"], found.get("db", ""), found["query"], modes[mode])
 
 
@@ -82,15 +82,15 @@ def of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
     ]
 
 
-def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
+def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaChange]:
     """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
 
     id_: the table's name at any time (spark_jobs.lake.name_history). SetupError USAGE says which statement can't be
     read.
     """
     ordered = in_order(statements)
-    catalog, found, gone = new_catalog(), list[Step](), False
-    line = line_of(ordered, id_)
+    catalog, found, gone = new_catalog(), list[SchemaChange](), False
+    line = rename_chain(ordered, id_)
     for number, one in enumerate(ordered):
         old, new = line.name_before(number), line.name_after(number)
         id_ = new or old or id_
@@ -102,7 +102,7 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
             catalog = apply(catalog, statement, one.db)
         except DdlError as error:
             if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
-                found += [Step(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if gone else []
+                found += [SchemaChange(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if gone else []
                 continue
             if id_.table.lower() not in one.query.lower():
                 continue  # another table's
@@ -126,7 +126,7 @@ def steps_of(statements: Iterable[DdlText], id_: TableId) -> list[Step]:
             ):
                 renamed |= _column_renames(statement, before)
         if truncated or again or renamed or unsure or before != after:
-            found.append(Step(one.commit_ts, before, after, renamed, truncated or again, unsure))
+            found.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure))
     return found
 
 
@@ -181,7 +181,7 @@ def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
     return found
 
 
-def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | None]]:
+def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, str | None]]:
     """[(until, name)…] oldest first: what the column was called in rows with commit_ts ≤ until.
 
     None: it was not there yet; a column of that name in such rows was another, dropped or renamed since.
@@ -193,7 +193,7 @@ def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | Non
         if old is not None:
             found.insert(0, (step.commit_ts, old))
             name = old
-        elif came(step, name):
+        elif added_at(step, name):
             found.insert(0, (step.commit_ts, None))
             break
         if step.emptied:
@@ -201,7 +201,7 @@ def names_over_time(steps: list[Step], column: str) -> list[tuple[int, str | Non
     return found
 
 
-def came(step: Step, name: str) -> bool:
+def added_at(step: SchemaChange, name: str) -> bool:
     """Whether the statement added the column to a table that was there."""
     if step.before is None or step.after is None or name in step.renamed.values():
         return False
@@ -209,11 +209,11 @@ def came(step: Step, name: str) -> bool:
     return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
 
 
-def types_over_time(steps: list[Step], column: Column) -> list[tuple[int, Column, Column]]:
+def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int, Column, Column]]:
     """[(until, before, after)…] oldest first: in rows with commit_ts ≤ until a value is one of the column `before`."""
     name, found = column.name, list[tuple[int, Column, Column]]()
     for step in reversed(steps):
-        if step.emptied or came(step, name):
+        if step.emptied or added_at(step, name):
             break
         if step.before is None or step.after is None:
             continue  # it was dropped, and brought back
@@ -224,19 +224,19 @@ def types_over_time(steps: list[Step], column: Column) -> list[tuple[int, Column
     return found
 
 
-def added(steps: list[Step], column: str) -> Column | None:
+def added(steps: list[SchemaChange], column: str) -> Column | None:
     """The column as it was when ALTER TABLE added it; None for one that the table had from the start."""
     name = column
     for step in reversed(steps):
         if step.emptied:
             return None
-        if came(step, name) and step.after is not None:
+        if added_at(step, name) and step.after is not None:
             return next(c for c in step.after.columns if c.name.lower() == name.lower())
         name = next((old for old, new in step.renamed.items() if new == name), name)
     return None
 
 
-def column_before(step: Step, name: str) -> Column | None:
+def column_before(step: SchemaChange, name: str) -> Column | None:
     """What a column of the table after a statement was before it."""
     if step.before is None:
         return None
@@ -250,7 +250,7 @@ def _padded(column: Column, value: Any) -> Any:
     return (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
 
 
-def filled(column: Column) -> tuple[bool, Any]:
+def with_defaults(column: Column) -> tuple[bool, Any]:
     """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
 
     An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.

@@ -16,28 +16,28 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.spark_types import quoted
 from schemas.model.table import Column, Table
-from spark_jobs.lake.column_history import Step, added, names_over_time, types_over_time
+from spark_jobs.lake.column_history import SchemaChange, added, names_over_time, types_over_time
 from spark_jobs.lake.conversions import converter
 from spark_jobs.lake.engines.base import Upsert
-from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, Mirror
+from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, MergeColumns
 from spark_jobs.lake.tombstones import COMMIT_TS
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import NOT_TYPED, OnLossy
-from spark_jobs.spark.sql_expressions import _literal
+from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
-class Target(Mirror):
+class MergeTarget(MergeColumns):
     """A Delta table that changes are merged into. on_lossy: a value that its type can't hold stops the job, or is NULL
     and counted.
     """
 
     on_lossy: OnLossy = "error"
 
-    def merge(self, changes: DataFrame, table: Table, steps: list[Step], summary: Summary) -> int:
+    def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
         wrote.
 
@@ -77,14 +77,14 @@ class Target(Mirror):
         finally:
             newest.unpersist()
 
-    def follow(self, table: Table, steps: list[Step]) -> None:
+    def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if self.delta.exists():
             self._refuse_unsure(None, steps, max((s.commit_ts for s in steps if s.emptied), default=-1))
             self._follow(table, steps)
 
     # ---- rows
-    def _refuse_unsure(self, rows: DataFrame | None, steps: list[Step], emptied: int) -> None:
+    def _refuse_unsure(self, rows: DataFrame | None, steps: list[SchemaChange], emptied: int) -> None:
         """A statement after which nobody can tell which rows are there, and rows that are older."""
         unsure = [step for step in steps if step.unsure and step.commit_ts > emptied]
         if not unsure:
@@ -102,7 +102,7 @@ class Target(Mirror):
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> DataFrame:
+    def _unfit(self, rows: DataFrame, table: Table, steps: list[SchemaChange]) -> DataFrame:
         """Rows with a value that its column's type can't hold: such a zero date has no Spark type but text."""
         kinds = self.types.kinds
         columns = [c for c in table.columns if c.type.kind in kinds and not c.virtual]
@@ -113,7 +113,7 @@ class Target(Mirror):
                 unfit = unfit | (F.expr(text).isNotNull() & self._convert(text, column).isNull())
         return rows.where(unfit) if columns else rows.limit(0)
 
-    def _refuse_unfit(self, rows: DataFrame, table: Table, steps: list[Step]) -> None:
+    def _refuse_unfit(self, rows: DataFrame, table: Table, steps: list[SchemaChange]) -> None:
         if not self.types.kinds:
             return
         found = self._unfit(rows, table, steps).select("commit_ts").first()
@@ -152,12 +152,12 @@ class Target(Mirror):
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _bad(self, column: Column, steps: list[Step]) -> Any:
+    def _bad(self, column: Column, steps: list[SchemaChange]) -> Any:
         """The column's name where its value (after) can't be made one of the column's type."""
         text, _, received = self._text("after", column, steps)
         return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
 
-    def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[Step]) -> DataFrame:
+    def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[SchemaChange]) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""
         from pyspark.sql import Window
 
@@ -187,7 +187,7 @@ class Target(Mirror):
         newest = both.withColumn("_n", F.row_number().over(last)).where("_n = 1").drop("_n", "position", "row")
         return newest.withColumn("gone", F.col("turn") != 1).drop("turn")
 
-    def _value(self, side: str, column: Column, steps: list[Step]) -> Any:
+    def _value(self, side: str, column: Column, steps: list[SchemaChange]) -> Any:
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
         text, present, _ = self._text(side, column, steps)
         typed = self._convert(text, column)
@@ -196,7 +196,7 @@ class Target(Mirror):
             return typed
         return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
 
-    def _shown(self, column: Column, steps: list[Step]) -> Any:
+    def _shown(self, column: Column, steps: list[SchemaChange]) -> Any:
         """What rows show that are older than the column; None: NULL, or not known."""
         first = added(steps, column.name)
         value = None if first is None else self._filled(first)[1]
@@ -209,13 +209,13 @@ class Target(Mirror):
                 raise SetupError("STOPPED", where=str(self.id), details=details) from error
         return value
 
-    def _text(self, side: str, column: Column, steps: list[Step]) -> tuple[str, str, str]:
+    def _text(self, side: str, column: Column, steps: list[SchemaChange]) -> tuple[str, str, str]:
         """SQL: a column's text in plain form, whether the row has the column, and the text as it was received."""
-        text = f"{side}[{_literal(column.name)}]"
-        present = f"map_contains_key({side}, {_literal(column.name)})"
+        text = f"{side}[{sql_literal(column.name)}]"
+        present = f"map_contains_key({side}, {sql_literal(column.name)})"
         for until, name in reversed(names_over_time(steps, column.name)):
-            then = "CAST(NULL AS string)" if name is None else f"{side}[{_literal(name)}]"
-            there = "false" if name is None else f"map_contains_key({side}, {_literal(name)})"
+            then = "CAST(NULL AS string)" if name is None else f"{side}[{sql_literal(name)}]"
+            there = "false" if name is None else f"map_contains_key({side}, {sql_literal(name)})"
             text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
             present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
         received = text

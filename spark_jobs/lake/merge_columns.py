@@ -19,15 +19,15 @@ from pyspark.sql import functions as F
 
 from schemas.model import values
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import EXACT, Types, metadata_of, quoted, spark_type
+from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, quoted, spark_type
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.column_history import Step, came, column_before, filled
+from spark_jobs.lake.column_history import SchemaChange, added_at, column_before, with_defaults
 from spark_jobs.lake.conversions import converted_text, converter
-from spark_jobs.lake.engines.base import DeltaTable, Engine, Shown
-from spark_jobs.lake.tombstones import COMMIT_TS, Stones
+from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
+from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.table_view import READ as PYTHON
-from spark_jobs.spark.sql_expressions import _CONVERT, _literal
+from spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from spark_jobs.spark.temporal_sql import READ
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
-class Mirror:
+class MergeColumns:
     """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
     by time (history_names.table_names).
     """
@@ -50,16 +50,16 @@ class Mirror:
     id: TableId
     path: str
     engine: Engine
-    types: Types = EXACT
+    types: SparkTypes = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
 
     @property
-    def delta(self) -> DeltaTable:
+    def delta(self) -> LakeTable:
         return self.engine(self.spark, self.path)
 
-    def _stones(self, keys: list[Column]) -> Stones:
-        return Stones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
+    def _stones(self, keys: list[Column]) -> Tombstones:
+        return Tombstones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
 
     # ---- values
     def _converted(self, value: str, old: Column, new: Column) -> str:
@@ -74,7 +74,7 @@ class Mirror:
             return READ[column.type.kind](F.expr(text), self.zone)
         if column.type.kind in NUMBERS:
             return F.expr(f"try_cast(({text}) AS {self._type(column)})")
-        convert = _CONVERT.get(column.type.kind)
+        convert = CAST_SQL.get(column.type.kind)
         return F.expr(convert(f"({text})", column) if convert else text)
 
     def _type(self, column: Column) -> str:
@@ -82,7 +82,7 @@ class Mirror:
 
     def _filled(self, column: Column) -> tuple[bool, Any]:
         """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
-        known, value = filled(column)
+        known, value = with_defaults(column)
         if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
             value = values.shift_zone(value, "UTC", self.zone)[0]
         return known, value
@@ -95,11 +95,11 @@ class Mirror:
             except (ValueError, ArithmeticError):
                 return f"CAST(NULL AS {self._type(column)})"
             text = f"{made:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
-            return f"CAST({_literal(text)} AS {self._type(column)})"
+            return f"CAST({sql_literal(text)} AS {self._type(column)})"
         return _constant(column, value)
 
     # ---- columns
-    def _follow(self, table: Table, steps: list[Step]) -> int:
+    def _follow(self, table: Table, steps: list[SchemaChange]) -> int:
         """Brings the columns of the Delta table, which is there, to where the table's are.
 
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
@@ -149,7 +149,7 @@ class Mirror:
         self.delta.remember(_UNBURIED, str(commit_ts))
         return commit_ts
 
-    def _of_keys(self, step: Step) -> dict[str, Any]:
+    def _of_keys(self, step: SchemaChange) -> dict[str, Any]:
         """What becomes of the values of key columns that got another type: by their old names."""
         found: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
@@ -173,7 +173,7 @@ class Mirror:
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _refuse_unknown(self, steps: list[Step], applied: int) -> None:
+    def _refuse_unknown(self, steps: list[SchemaChange], applied: int) -> None:
         """The columns that are there come of other statements than those given: one came late, or is not given now.
 
         To follow what is given would drop columns with all their values, and fill others with NULL.
@@ -220,12 +220,12 @@ class Mirror:
         properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
-        self.delta.create([*columns, Shown(COMMIT_TS, "bigint")], properties)
+        self.delta.create([*columns, TableColumn(COMMIT_TS, "bigint")], properties)
 
-    def _shown_as(self, column: Column) -> Shown:
-        return Shown(column.name, self._type(column), _comment(column))
+    def _shown_as(self, column: Column) -> TableColumn:
+        return TableColumn(column.name, self._type(column), _comment(column))
 
-    def _reach(self, table: Table, step: Step | None, drop: bool) -> None:
+    def _reach(self, table: Table, step: SchemaChange | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
         self.delta.allow([self._type(c) for c in table.columns], [*have.values()])
@@ -240,7 +240,7 @@ class Mirror:
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
             known, value = self._filled(column)
-            if step is not None and came(step, column.name) and known and value is not None:
+            if step is not None and added_at(step, column.name) and known and value is not None:
                 where = f"{COMMIT_TS} <= {step.commit_ts}"
                 self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
@@ -256,7 +256,7 @@ class Mirror:
             if told and told != now.get(column.name):
                 self.delta.comment(column.name, told)
 
-    def _changes(self, step: Step, column: Column, have: str) -> bool:
+    def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
         old = column_before(step, column.name)
         if old is None or not self._other(old, column):
@@ -270,7 +270,7 @@ class Mirror:
         typed = old.type.kind is new.type.kind and new.type.kind in self.types.kinds
         return not (typed and (new.scale or 0) >= (old.scale or 0))  # Spark's types have all digits
 
-    def _rewrite(self, step: Step, columns: list[Column]) -> None:
+    def _rewrite(self, step: SchemaChange, columns: list[Column]) -> None:
         """The table anew, with what TiDB made of these columns' values."""
         frame = self.delta.read()
         made, lost = dict[str, Any](), []
@@ -333,4 +333,4 @@ def _constant(column: Column, value: Any) -> str:
         data = value if isinstance(value, bytes) else str(value).encode()
         return f"X'{data.hex()}'"
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return f"CAST({_literal(text)} AS {spark_type(column)})"
+    return f"CAST({sql_literal(text)} AS {spark_type(column)})"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import AlterTable, CreateTable, Name, RenameTables, RenameTo, Statement
+from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement, TableName
 from schemas.model.errors import DdlError
 from schemas.model.table import TableId
 
@@ -25,12 +25,12 @@ def folded(id_: TableId) -> TableId:
     return TableId(id_.db.lower(), id_.table.lower())
 
 
-def named(name: Name, db: str) -> TableId:
+def named(name: TableName, db: str) -> TableId:
     """The table that a statement names, run in this database."""
     return TableId(name.db or db, name.table)
 
 
-class Past(NamedTuple):
+class NamePeriod(NamedTuple):
     """A name up to the statement of this number (in order) at commit_ts. None: the table was not there yet."""
 
     number: int
@@ -39,11 +39,11 @@ class Past(NamedTuple):
 
 
 @dataclass(eq=False)
-class Line:
+class RenameChain:
     """One table through its renames."""
 
     name: TableId
-    past: list[Past] = field(default_factory=list)
+    past: list[NamePeriod] = field(default_factory=list)
 
     def name_before(self, number: int) -> TableId | None:
         return next((p.name for p in self.past if p.number >= number), self.name)
@@ -59,30 +59,30 @@ class Line:
         return any(p.name is not None and folded(p.name) == folded(id_) for p in self.past)
 
 
-def line_of(ordered: Iterable[DdlText], id_: TableId) -> Line:
+def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
     """The table that has the name at the end; else the last one that had it. ordered: by commit_ts, each once."""
-    now, lines = dict[TableId, Line](), list[Line]()
+    now, lines = dict[TableId, RenameChain](), list[RenameChain]()
     for number, commit_ts, old, new in _moves(ordered):
         if old is None:
             # CREATE TABLE: another table than the one that had the name and was renamed away.
             if folded(new) in now or not any(line.called(new) for line in lines):
                 continue
-            line = Line(new, [Past(number, commit_ts, None)])
+            line = RenameChain(new, [NamePeriod(number, commit_ts, None)])
             lines.append(line)
         else:
-            line = now.pop(folded(old)) if folded(old) in now else Line(old)
+            line = now.pop(folded(old)) if folded(old) in now else RenameChain(old)
             if line not in lines:
                 lines.append(line)
-            line.past.append(Past(number, commit_ts, line.name))
+            line.past.append(NamePeriod(number, commit_ts, line.name))
             line.name = new
         now[folded(new)] = line
     by_name = next((line for line in reversed(lines) if line.called(id_)), None)
-    return now.get(folded(id_)) or by_name or Line(id_)
+    return now.get(folded(id_)) or by_name or RenameChain(id_)
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
-    """`Line.names` of the table that is meant."""
-    return line_of(ordered, id_).names()
+    """`RenameChain.names` of the table that is meant."""
+    return rename_chain(ordered, id_).names()
 
 
 def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | None, TableId]]:

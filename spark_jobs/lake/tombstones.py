@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from schemas.model.spark_types import quoted
 from schemas.model.table import Column
-from spark_jobs.lake.column_history import Step
-from spark_jobs.lake.engines.base import DeltaTable, Engine, Upsert
+from spark_jobs.lake.column_history import SchemaChange
+from spark_jobs.lake.engines.base import Engine, LakeTable, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -27,7 +27,7 @@ COMMIT_TS = "_commit_ts"
 
 
 @dataclass(frozen=True)
-class Stones:
+class Tombstones:
     """keys: the handle key's columns as they are now; types: of these in Spark. path: of the table that is merged."""
 
     spark: SparkSession
@@ -37,7 +37,7 @@ class Stones:
     engine: Engine
 
     @property
-    def table(self) -> DeltaTable:
+    def table(self) -> LakeTable:
         return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
     def bury(self, gone: DataFrame) -> None:
@@ -71,7 +71,7 @@ class Stones:
         if self.table.exists() and COMMIT_TS in self.table.read().columns:
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}")
 
-    def follow(self, step: Step, made: Mapping[str, SparkColumn]) -> int | None:
+    def follow(self, step: SchemaChange, made: Mapping[str, SparkColumn]) -> int | None:
         """The key's columns under their new names and, by old names, with the values that `made` has for them.
 
         Where one has none for a deleted key, all are forgotten: the newest commit_ts of them, else None.

@@ -19,7 +19,7 @@ PLAIN = "plain"
 
 
 @dataclass(frozen=True)
-class Side:
+class CodecConfig:
     """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
 
     verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
@@ -47,7 +47,7 @@ class Side:
         return format_named(self.format).encoder(self.context())
 
 
-def check_any_order(side: Side) -> None:
+def check_any_order(side: CodecConfig) -> None:
     """SetupError USAGE where Spark, which splits its input, would keep from a message what it needs of earlier ones."""
     if format_named(side.format).in_order and side.tables is None:
         details = (

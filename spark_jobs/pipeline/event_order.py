@@ -12,7 +12,7 @@ _DELETE, _ROW, _DDL, _WATERMARK = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EventOrder:
     """What a stage after the codec needs of an event: its place in time, and what tells it from others.
 
     rank: the order at one commit_ts (a delete, other rows, DDL, a watermark). id: of a row, b"" where it has none.
@@ -29,15 +29,15 @@ class Mark:
         return self.rank <= _ROW
 
 
-def mark(event: Event, origin: Message, number: int, count: int = 1) -> Mark:
+def order_of(event: Event, origin: Message, number: int, count: int = 1) -> EventOrder:
     """The mark of an event, the `number`th of its message."""
     if isinstance(event, RowChange):
         rank = _DELETE if event.op == "d" else _ROW
-        return Mark(event.commit_ts, rank, identity(event, origin, number), count)
-    return Mark(event.commit_ts, _DDL if isinstance(event, DdlEvent) else _WATERMARK, b"", count)
+        return EventOrder(event.commit_ts, rank, change_id(event, origin, number), count)
+    return EventOrder(event.commit_ts, _DDL if isinstance(event, DdlEvent) else _WATERMARK, b"", count)
 
 
-def identity(event: RowChange, origin: Message, number: int) -> bytes:
+def change_id(event: RowChange, origin: Message, number: int) -> bytes:
     """What a change is known by, hashed: (db, table, key, commit_ts, op).
 
     Without a key or a commit_ts: topic, partition, offset and number in the message; b"" where these are not known.

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 
 OnError = Literal["fail", "dead-letter", "drop"]
 
 
 @dataclass(frozen=True)
-class Work:
+class Job:
     """A job: what is read, what is written (None: plain form), and the stages between.
 
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
     applied to a table instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
     """
 
-    read: Side
-    write: Side | None = None
+    read: CodecConfig
+    write: CodecConfig | None = None
     topic: str | None = None
     on_error: OnError = "dead-letter"
     dedupe: bool = False

@@ -11,55 +11,59 @@ from schemas.inspect import checksum
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
 from schemas.plain.writer import plain_error, plain_event
-from spark_jobs.pipeline.event_order import mark
-from spark_jobs.pipeline.result import Result, kind_of
-from spark_jobs.pipeline.topic_rules import topic_of
+from spark_jobs.pipeline.event_order import order_of
+from spark_jobs.pipeline.result import MessageResult, kind_of
+from spark_jobs.pipeline.topic_rules import topic_by_rule
 
 
-def decode_one(decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False) -> Result:
+def decode_one(
+    decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False
+) -> MessageResult:
     """Message → its events, or the error."""
     try:
         result = _decoded(decoder, message)
         if marked:
-            result.marks = [mark(event, message, n) for n, event in enumerate(result.events)]
+            result.marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if verify_checksum:
             _verify(result, message)
         return result
     except WireError as error:
-        return Result(error=error)
+        return MessageResult(error=error)
     except RecursionError:
-        return Result(error=_too_deep())
+        return MessageResult(error=_too_deep())
 
 
-def _verify(result: Result, message: Message) -> None:
+def _verify(result: MessageResult, message: Message) -> None:
     for event in result.events:
         if not isinstance(event, RowChange):
             continue
         checks = checksum.verify(event)
         result.checksums += [check.outcome for check in checks] or ["absent"]
         result.notes += [
-            f"{place_of(message)} {event.table.id}: {check}" for check in checks if check.outcome == "mismatch"
+            f"{position_text(message)} {event.table.id}: {check}" for check in checks if check.outcome == "mismatch"
         ]
 
 
-def place_of(message: Message) -> str:
+def position_text(message: Message) -> str:
     """topic/partition/offset, `-` for what is not known."""
     return "/".join("-" if part is None else str(part) for part in (message.topic, message.partition, message.offset))
 
 
-def _decoded(decoder: Decoder, message: Message) -> Result:
+def _decoded(decoder: Decoder, message: Message) -> MessageResult:
     """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
     events = decoder.decode(message)
     for event in events:
         if event.commit_ts is not None and not 0 <= event.commit_ts <= MAX_TSO:
             details = f"commit_ts {event.commit_ts} is no TSO (physical ms << 18)"
             raise WireError("MALFORMED", where="value", details=details)
-    return Result(events) if events else Result(skipped=["tombstone" if message.value is None else "empty"])
+    return (
+        MessageResult(events) if events else MessageResult(skipped=["tombstone" if message.value is None else "empty"])
+    )
 
 
 def transcode_one(
     decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None, marked: bool = False
-) -> Result:
+) -> MessageResult:
     """Message → messages of the other format or the error.
 
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
@@ -72,23 +76,23 @@ def transcode_one(
                 before = len(read.out)
                 _encode(encoder, [event], _bound_for(topic, event, message), read)
                 if len(read.out) > before:
-                    read.marks.append(mark(event, message, number, len(read.out) - before))
+                    read.marks.append(order_of(event, message, number, len(read.out) - before))
             return read
         for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
             _encode(encoder, list(events), to, read)
     except WireError as error:
-        return Result(error=error)
+        return MessageResult(error=error)
     except RecursionError:
-        return Result(error=_too_deep())
+        return MessageResult(error=_too_deep())
     return read
 
 
 def _bound_for(topic: str | None, event: Event, message: Message) -> Message:
     """The message that an event is from, with the topic that what is written goes to."""
-    return message if topic is None else replace(message, topic=topic_of(topic, event))
+    return message if topic is None else replace(message, topic=topic_by_rule(topic, event))
 
 
-def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Result) -> None:
+def _encode(encoder: Encoder, events: list[Event], origin: Message, result: MessageResult) -> None:
     """Writes events of one message for one topic; rows of a format with batches go together."""
     rows = [event for event in events if isinstance(event, RowChange)]
     for row in rows:
@@ -109,14 +113,14 @@ def _too_deep() -> WireError:
     return WireError("MALFORMED", where="value", details="nested too deep")
 
 
-def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> Result:
+def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
     """An event → what is written for it. WireError. topic: as transcode_one."""
-    result = Result([event])
+    result = MessageResult([event])
     _encode(encoder, [event], _bound_for(topic, event, origin), result)
     return result
 
 
-def plain_lines(result: Result, message: Message) -> list[dict[str, Any]]:
+def plain_lines(result: MessageResult, message: Message) -> list[dict[str, Any]]:
     """The plain form of a decoded message: a line per event, or one error line."""
     if result.error is not None:
         return [plain_error(result.error, message)]

@@ -8,18 +8,18 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 
 
-def newest_table(side: Side, id_: TableId) -> Table:
+def newest_table(side: CodecConfig, id_: TableId) -> Table:
     """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
     if side.tables is not None:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from spark_jobs.sources.avro_versions import versions_of
+    from spark_jobs.sources.avro_versions import registered_versions
 
-    found = versions_of(side.schemas, id_)
+    found = registered_versions(side.schemas, id_)
     if not found.values:
         more = ", or a registry with its value schemas" if side.format == "avro" else ""
         details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
@@ -29,14 +29,14 @@ def newest_table(side: Side, id_: TableId) -> Table:
     return Table(newest.id, newest.columns)
 
 
-def with_newest(side: Side) -> Side:
+def with_newest(side: CodecConfig) -> CodecConfig:
     """The side, its view with the newest columns of its table. SetupError USAGE where they are not known."""
     view = side.view
     assert view is not None
     return replace(side, view=replace(view, table=newest_table(side, view.table.id)))
 
 
-def zone_of(side: Side) -> str:
+def zone_of(side: CodecConfig) -> str:
     """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
     given = side.options.time_zone
     types = side.view.types if side.view else EXACT

@@ -74,7 +74,7 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     return f"{command}: batch {number}: " + ", ".join(parts)
 
 
-def tell(notes: list[str], number: int) -> None:
+def print_notes(notes: list[str], number: int) -> None:
     """Notes on the message of this number, counted from 1, to stderr."""
     for note in notes:
         print(f"message {number}, {note}", file=sys.stderr)

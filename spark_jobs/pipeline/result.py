@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, Event, Message, RowChange, Watermark
-from spark_jobs.pipeline.event_order import Mark
+from spark_jobs.pipeline.event_order import EventOrder
 
 Used = tuple[str | None, str, str, int | None, int | None]
 """Where rows came from: topic, db, table, table version, schema id."""
@@ -31,7 +31,7 @@ class Summary:
     dropped: int = 0
     held: int = 0
 
-    def count(self, result: Result, topic: str | None = None) -> None:
+    def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
         self.messages += 1
         for event in result.events:
@@ -120,7 +120,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 @dataclass(slots=True)
-class Result:
+class MessageResult:
     """What became of one message: its events, what was written for them, and the error if it failed.
 
     A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
@@ -134,7 +134,7 @@ class Result:
     checksums: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: WireError | None = None
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[EventOrder] = field(default_factory=list)
 
     @property
     def resolved(self) -> int | None:

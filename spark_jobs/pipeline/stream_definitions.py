@@ -14,10 +14,10 @@ from schemas.model.errors import DdlError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message
 from schemas.model.ports import TableSource, TableSpans
 from schemas.model.table import Table, TableId, TableVersion
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 
 
-class Learned:
+class StreamDefinitions:
     """Table versions from DDL events (schemas.model.ports.TableSource). What is given beforehand comes first.
 
     A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
@@ -83,19 +83,19 @@ class Learned:
         return commit_ts - 1, commit_ts
 
 
-class Learning:
+class LearningDecoder:
     """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: CodecConfig) -> None:
         self.tables: TableSource | None = side.tables
         self.decoder: Decoder = side.decoder()
         if side.learn:
-            self.tables = learned = Learned(side.tables)
+            self.tables = learned = StreamDefinitions(side.tables)
             self.decoder = _LearningDecoder(replace(side, tables=learned).decoder(), learned)
 
 
 class _LearningDecoder:
-    def __init__(self, decoder: Decoder, tables: Learned) -> None:
+    def __init__(self, decoder: Decoder, tables: StreamDefinitions) -> None:
         self._decoder = decoder
         self._tables = tables
 

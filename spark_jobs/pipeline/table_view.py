@@ -20,7 +20,7 @@ from schemas.model import values
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import EXACT, Types, python_value, spark_type
+from schemas.model.spark_types import EXACT, SparkTypes, python_value, spark_type
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
 
@@ -41,7 +41,7 @@ class TableView:
     """
 
     table: Table
-    types: Types = EXACT
+    types: SparkTypes = EXACT
     missing: Missing = "null"
     on_lossy: OnLossy = "error"
 

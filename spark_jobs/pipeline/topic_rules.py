@@ -9,12 +9,12 @@ from schemas.model.event import Event, Watermark
 from schemas.model.table import TableId
 
 
-def topic_of(rule: str, event: Event) -> str:
+def topic_by_rule(rule: str, event: Event) -> str:
     """A topic by TiCDC's rule, with {schema} and {table} filled in (upstream ticdc `eventrouter/topic/expression.go`).
 
     Characters that Kafka does not allow become `_`; a watermark has neither schema nor table.
     """
-    return topic_of_table(
+    return table_topic_by_rule(
         rule, TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
     )
 
@@ -27,7 +27,7 @@ def check_topic_rule(rule: str) -> None:
         raise SetupError("USAGE", details=f"topic rule {rule!r}: {what}; a rule may have {{schema}} and {{table}}")
 
 
-def topic_of_table(rule: str, id_: TableId) -> str:
+def table_topic_by_rule(rule: str, id_: TableId) -> str:
     """The topic that the rule names for a table's rows."""
     topic = _NOT_KAFKA.sub("_", rule.replace("{schema}", id_.db).replace("{table}", id_.table))[:249]
     return {".": "_", "..": "__"}.get(topic, topic)

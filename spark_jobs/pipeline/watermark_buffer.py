@@ -9,22 +9,22 @@ from typing import Generic, TypeVar
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from spark_jobs.io.endpoints import DeadLetters
-from spark_jobs.pipeline.event_order import Mark
-from spark_jobs.pipeline.job import Work
-from spark_jobs.pipeline.message_codec import place_of
+from spark_jobs.pipeline.event_order import EventOrder
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.message_codec import position_text
 from spark_jobs.pipeline.result import Summary
 
 T = TypeVar("T")
 
 
-class Flow(Generic[T]):
+class WatermarkBuffer(Generic[T]):
     """The stages of one run over all of its input. What passes is counted in `summary`.
 
     Held rows are kept in memory: a run to the end of a topic needs room for what is above its last watermark and, as a
     topic is read partition by partition, for all but the last partition.
     """
 
-    def __init__(self, work: Work, summary: Summary) -> None:
+    def __init__(self, work: Job, summary: Summary) -> None:
         self._work, self._summary = work, summary
         self._seen: set[bytes] = set()
         self._held: list[tuple[int, int, int, list[T]]] = []
@@ -33,7 +33,7 @@ class Flow(Generic[T]):
         self._number = 0
 
     def take(
-        self, items: Iterable[T], marks: Sequence[Mark], partition: int | None, resolved: int | None
+        self, items: Iterable[T], marks: Sequence[EventOrder], partition: int | None, resolved: int | None
     ) -> Iterator[T]:
         """What is to be written now of the items of one message."""
         if not self._work.marked:
@@ -81,10 +81,10 @@ class Flow(Generic[T]):
                 self._summary.held += 1
 
 
-def failed(work: Work, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:
+def handle_failure(work: Job, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:
     """A message that failed goes where the job sends it. SetupError STOPPED with on_error=fail."""
     if work.on_error == "fail":
-        raise SetupError("STOPPED", where=place_of(message), details=f"{error.code}: {error.detail}")
+        raise SetupError("STOPPED", where=position_text(message), details=f"{error.code}: {error.detail}")
     if work.on_error == "drop":
         summary.dropped += 1
     elif dead is not None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.formats.avro.record import Record, compile_record
+from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.model.errors import WireError
 from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
-from spark_jobs.sources.schema_registry import Name, Registered, Schemas, name_of
+from spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema:
     """A registered version of a table's key or value schema, compiled."""
 
-    entry: Registered
-    record: Record
+    entry: RegisteredSchema
+    record: RecordReader
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class RegisteredVersions:
     """What a registry has of one table.
 
     keys, values: compiled, the newest last; unreadable: versions that are none that TiCDC registers, and why; others:
@@ -29,14 +29,14 @@ class Versions:
 
     keys: tuple[WriterSchema, ...]
     values: tuple[WriterSchema, ...]
-    unreadable: tuple[tuple[Registered, WireError], ...]
-    others: tuple[Registered, ...]
+    unreadable: tuple[tuple[RegisteredSchema, WireError], ...]
+    others: tuple[RegisteredSchema, ...]
 
 
 _IDS = range(1 << 31)
 
 
-def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions:
+def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> RegisteredVersions:
     """whole: with the schemas of other tables, for which all of the registry is listed."""
     name = record_of(id_)
     entries = list(schemas.all() if whole else schemas.all(name))
@@ -60,7 +60,7 @@ def versions_of(schemas: Schemas, id_: TableId, whole: bool = False) -> Versions
     ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
     keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
     values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
-    return Versions(keys, values, tuple(unreadable), tuple(others))
+    return RegisteredVersions(keys, values, tuple(unreadable), tuple(others))
 
 
 def record_of(id_: TableId) -> Name:

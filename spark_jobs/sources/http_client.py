@@ -16,7 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from schemas.model.errors import SetupError
 
 T = TypeVar("T")
-told_to_stop = threading.Event()
+stop_requested = threading.Event()
 """Set, it ends the waiting of this process for any service (Interrupted)."""
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _MOST_TOLD = 500
@@ -50,7 +50,7 @@ class Interrupted(Exception):
     """The process was told to stop while it waited."""
 
 
-class HttpJson:
+class JsonClient:
     """A base URL that is asked for JSON. option: what the URL was given by, for messages.
 
     wait: seconds to go on trying while the service can't be reached or answers with a passing error.
@@ -110,7 +110,7 @@ class HttpJson:
                 raise SetupError(
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
                 )
-            if told_to_stop.wait(pause):
+            if stop_requested.wait(pause):
                 raise Interrupted(f"told to stop while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)
 

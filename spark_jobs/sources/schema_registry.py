@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.inputs import definition_files
 from schemas.model.errors import SetupError, WireError
 from schemas.model.ports import SchemaId
-from spark_jobs.sources.http_client import HttpJson, message_of
+from spark_jobs.sources.http_client import JsonClient, message_of
 
 _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredSchema:
     """One version of a subject."""
 
     subject: str
@@ -50,7 +50,7 @@ class FileSchemas:
     Nothing can be registered: a schema that is not in the file has no id.
     """
 
-    def __init__(self, entries: list[Registered], name: str = "the schemas given") -> None:
+    def __init__(self, entries: list[RegisteredSchema], name: str = "the schemas given") -> None:
         self.name = name
         self._entries = entries
         self._by_id = {e.id: e.schema for e in entries}
@@ -62,7 +62,7 @@ class FileSchemas:
         """SetupError USAGE when the file has another form."""
         try:
             rows = definition_files.schemas(path.read_text(encoding="utf-8"))
-            return cls([Registered(*row) for row in rows], path.name)
+            return cls([RegisteredSchema(*row) for row in rows], path.name)
         except OSError as error:
             raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -90,7 +90,7 @@ class FileSchemas:
         """The subjects and versions of an id."""
         return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
 
-    def all(self, named: Name | None = None) -> Iterator[Registered]:
+    def all(self, named: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every subject. named: as `HttpSchemas.all`."""
         yield from self._entries
 
@@ -108,9 +108,9 @@ class _Answers:
 
     def __init__(self) -> None:
         self.by_id: dict[SchemaId, str] = {}
-        self.missing: Bounded[SchemaId, float] = Bounded(10_000)
+        self.missing: BoundedCache[SchemaId, float] = BoundedCache(10_000)
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
-        self.versions: dict[tuple[str, int], tuple[float, Registered | None]] = {}
+        self.versions: dict[tuple[str, int], tuple[float, RegisteredSchema | None]] = {}
         self.names: dict[str, tuple[float, Name | None]] = {}  # of subjects all of whose versions have one
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class _Answers:
 _ANSWERS: dict[tuple[str, str], _Answers] = {}
 
 
-class HttpSchemas(HttpJson):
+class HttpSchemas(JsonClient):
     """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
     wait: seconds to go on trying while the registry can't be reached or answers with a passing error. Of objects that
@@ -166,7 +166,7 @@ class HttpSchemas(HttpJson):
             self._told_by.by_id[schema_id] = text
         return text
 
-    def know(self, entries: Iterable[Registered]) -> None:
+    def know(self, entries: Iterable[RegisteredSchema]) -> None:
         """What `all` told: those that this is sent to need not ask for these ids."""
         self._told_by.by_id.update({entry.id: entry.schema for entry in entries})
 
@@ -205,7 +205,7 @@ class HttpSchemas(HttpJson):
             raise self.refused(f"versions of schema id {schema_id}", status, answer)
         return [(self.told(a, "subject", str), self.told(a, "version", int)) for a in answer]
 
-    def all(self, named: Name | None = None) -> Iterator[Registered]:
+    def all(self, named: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
 
         named: only records of this name are wanted. Then a subject whose versions all have another name is not asked
@@ -221,7 +221,7 @@ class HttpSchemas(HttpJson):
             names[subject] = time.monotonic() + _KNOWN_FOR, different.pop() if len(different) == 1 else None
             yield from found
 
-    def _versions(self, subject: str) -> Iterator[Registered]:
+    def _versions(self, subject: str) -> Iterator[RegisteredSchema]:
         name, known = quote(str(subject), safe=""), self._told_by.versions
         for version in self._list(f"/subjects/{name}/versions"):
             until, found = known.get((subject, version), (0.0, None))
@@ -233,7 +233,7 @@ class HttpSchemas(HttpJson):
                     raise self.refused(f"{subject} version {version}", status, answer)
                 is_avro = answer.get("schemaType", "AVRO") == "AVRO"
                 id_, text = self.told(answer, "id", int), self.told(answer, "schema", str)
-                found = Registered(subject, version, id_, text) if is_avro else None
+                found = RegisteredSchema(subject, version, id_, text) if is_avro else None
                 known[subject, version] = time.monotonic() + _KNOWN_FOR, found
             if found is not None:
                 yield found

@@ -22,7 +22,7 @@ _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _NO_LENGTH = -1
 
 
-class Definitions:
+class TableDefinitions:
     """Table versions by name and time (schemas.model.ports.TableSource)."""
 
     def __init__(self, versions: list[TableVersion]) -> None:
@@ -34,7 +34,7 @@ class Definitions:
             self._by_avro.setdefault(_avro_id(id_), []).append(id_)
 
     @classmethod
-    def read(cls, path: Path, zone: str | None = None) -> Definitions:
+    def read(cls, path: Path, zone: str | None = None) -> TableDefinitions:
         """zone: of literal TIMESTAMP defaults in DDL text. SetupError USAGE when the file has another form."""
         try:
             text = path.read_text(encoding="utf-8")

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.model.errors import DdlError, SetupError, WireError
 from schemas.model.event import MAX_TSO, ms_to_tso
 from schemas.model.names import sanitise_name
 from schemas.model.table import Table, TableId, TableVersion
-from spark_jobs.sources.http_client import HttpJson, message_of
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.http_client import JsonClient, message_of
+from spark_jobs.sources.table_definitions import TableDefinitions
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
 _LONGEST_NAME = 256  # TiDB's have 64 characters at most
@@ -51,7 +51,7 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sealed:
+class _SealedState:
     """How far the changefeed's history is. marked: a partition has sent a watermark, so that sealed_ts will grow."""
 
     name: str
@@ -60,23 +60,23 @@ class _Sealed:
     zone: str | None
 
 
-class _Told:
+class _Answers:
     """What a service told this process."""
 
     def __init__(self) -> None:
-        self.spans: Bounded[TableId, list[_Span]] = Bounded(20_000)
-        self.newest: Bounded[TableId, _Span] = Bounded(20_000)
-        self.every: Bounded[TableId, tuple[float, list[TableVersion]]] = Bounded(20_000)
-        self.fits: Bounded[tuple[Any, ...], tuple[list[TableVersion], TableVersion | None]] = Bounded(20_000)
+        self.spans: BoundedCache[TableId, list[_Span]] = BoundedCache(20_000)
+        self.newest: BoundedCache[TableId, _Span] = BoundedCache(20_000)
+        self.every: BoundedCache[TableId, tuple[float, list[TableVersion]]] = BoundedCache(20_000)
+        self.fits: BoundedCache[tuple[Any, ...], tuple[list[TableVersion], TableVersion | None]] = BoundedCache(20_000)
         self.names: dict[TableId, list[TableId]] = {}
         self.names_at = float("-inf")
 
 
 # By service, credentials, changefeed and zone: what is unpickled into a Spark worker goes on with what was asked there.
-_TOLD: dict[tuple[str, ...], _Told] = {}
+_TOLD: dict[tuple[str, ...], _Answers] = {}
 
 
-class HistoryTables(HttpJson):
+class HistoryTables(JsonClient):
     """Table versions of a changefeed's history (schemas.model.ports.TableSource). Each version is asked for once a
     minute.
 
@@ -90,7 +90,7 @@ class HistoryTables(HttpJson):
     ) -> None:
         super().__init__(url, "--history", wait, timeout)
         self.changefeed, self._zone = changefeed, zone
-        self._told = _Told()
+        self._told = _Answers()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_told"}
@@ -98,7 +98,7 @@ class HistoryTables(HttpJson):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         of = (self.name, self._headers.get("Authorization", ""), self.changefeed or "", self._zone or "")
-        self._told = _TOLD.setdefault(of, _Told())
+        self._told = _TOLD.setdefault(of, _Answers())
 
     def check(self) -> Self:
         """SetupError unless the service answers and has the changefeed, the only one where none is named."""
@@ -144,7 +144,7 @@ class HistoryTables(HttpJson):
         key = (table, columns, commit_ts is None, *map(id, found))
         known = self._told.fits.get(key)
         if known is None:
-            known = self._told.fits[key] = found, Definitions(found).sanitised(table, columns, commit_ts)
+            known = self._told.fits[key] = found, TableDefinitions(found).sanitised(table, columns, commit_ts)
         if known[1] is None and error is not None:
             raise error
         return known[1]
@@ -176,7 +176,7 @@ class HistoryTables(HttpJson):
             answer = self._good(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
             for one in self.told(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
-                    mode = _MODES.get(one["mode"]) or Mode.typed(one.get("sql_mode", ""))
+                    mode = _MODES.get(one["mode"]) or LexicalMode.typed(one.get("sql_mode", ""))
                     found.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
             if (offset := answer.get("next_offset") or 0) == 0:
                 return found
@@ -191,7 +191,7 @@ class HistoryTables(HttpJson):
             raise self.refused(path, status, answer)
         return answer
 
-    def _sealed(self) -> _Sealed:
+    def _sealed(self) -> _SealedState:
         feeds = self._good("/history/changefeeds")
         if not isinstance(feeds, list):
             raise self.refused("/history/changefeeds", 200, feeds)
@@ -203,7 +203,7 @@ class HistoryTables(HttpJson):
             raise SetupError("USAGE", details=details)
         feed = by_name[name]
         marked = any(one["watermark"] is not None for one in feed.get("partitions", ()))
-        return _Sealed(name, self.told(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
+        return _SealedState(name, self.told(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
 
     def _asked(self, table: TableId, commit_ts: int) -> _Span:
         """What the service says, once it is resolved; kept. SetupError HISTORY_BEHIND when it is not within `wait`."""
@@ -242,7 +242,7 @@ class HistoryTables(HttpJson):
         more = {"ddl_time_zone": self._zone} if self._zone else {}
         path = f"/history/{quote(table.db, safe='')}/{quote(table.table, safe='')}/at/{commit_ts}?{self._query(**more)}"
         status, answer = self.call("GET", path)
-        sealed: _Sealed | None = None
+        sealed: _SealedState | None = None
         if resolved and status != 200:
             sealed = self._sealed()
             if sealed.marked and commit_ts > sealed.sealed_ts:

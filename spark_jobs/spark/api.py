@@ -13,17 +13,17 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import Types
-from spark_jobs.arrow.change_schema import TOLD_MESSAGES, arrow_schema
-from spark_jobs.arrow.warm_up import warm
+from schemas.model.spark_types import SparkTypes
+from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, arrow_schema
+from spark_jobs.arrow.warm_up import warm_transcode
 from spark_jobs.arrow.worker_functions import TranscodeBatches
-from spark_jobs.pipeline.codec_config import Side, check_any_order
+from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import STRATEGIES, Strategy
-from spark_jobs.spark.arguments import File, _claims, _schemas, _tables
-from spark_jobs.spark.decode_plan import _decoded, _typed
+from spark_jobs.spark.arguments import File, claims_of, schemas_of, tables_of
+from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
 from spark_jobs.spark.skipped_rows import without_unwritten
 from spark_jobs.spark.transport import map_batches, map_messages
@@ -88,20 +88,22 @@ def decode(
     for name, (given, known) in chosen.items():
         if given not in known:
             raise SetupError("USAGE", details=f"{name}={given!r}: choose {' or '.join(filter(None, known))}")
-    side = Side(
+    side = CodecConfig(
         format_named(format).name,
-        _schemas(format, registry, schemas),
+        schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", **options}),
-        _tables(ddl, history),
-        _claims(claim_checks),
+        tables_of(ddl, history),
+        claims_of(claim_checks),
     )
     check_any_order(side)
     frame = kafka_columns(messages).drop("headers")  # no event says them
     if table is not None:
-        return _typed(frame, side, table_id(table), check, (Types(types, time), missing, on_lossy or "error"))
+        return typed_changes_of(
+            frame, side, table_id(table), check, (SparkTypes(types, time), missing, on_lossy or "error")
+        )
     if (types, time, missing) != ("exact", "text", "null"):
         raise SetupError("USAGE", details="types=, time= and missing= go with table=")
-    return _decoded(frame, side)
+    return decoded_changes(frame, side)
 
 
 def transcode(
@@ -130,21 +132,23 @@ def transcode(
     topic. What the format has no form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
     _check_written(to_format, topic, subject_strategy)
-    read_schemas = _schemas(from_format, registry, schemas)
+    read_schemas = schemas_of(from_format, registry, schemas)
     given = to_registry is not None or to_schemas is not None
-    write_schemas = _schemas(to_format, to_registry if given else registry, to_schemas if given else schemas)
-    read = Side(
+    write_schemas = schemas_of(to_format, to_registry if given else registry, to_schemas if given else schemas)
+    read = CodecConfig(
         format_named(from_format).name,
         read_schemas,
         Options.of({"time_zone": time_zone, **from_options}),
-        _tables(ddl, history),
-        _claims(claim_checks),
+        tables_of(ddl, history),
+        claims_of(claim_checks),
     )
     check_any_order(read)
-    write = Side(to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy)
-    warm(read.format, write.format)
-    batches = TranscodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
-    return without_unwritten(map_messages(kafka_columns(messages), batches, TOLD_MESSAGES))
+    write = CodecConfig(
+        to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy
+    )
+    warm_transcode(read.format, write.format)
+    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES_WITH_SKIPS))
+    return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES_WITH_SKIPS))
 
 
 def encode(
@@ -174,18 +178,18 @@ def encode(
 
     _check_written(format, topic, subject_strategy)
     events = _events(changes)
-    write_schemas = _schemas(format, registry, schemas)
+    write_schemas = schemas_of(format, registry, schemas)
     given = from_registry is not None or from_schemas is not None
-    read_schemas = _schemas("avro", from_registry, from_schemas) if given else write_schemas
-    read = Side("avro", read_schemas, Options.of({}, time_zone=time_zone), _tables(ddl, history))
-    write = Side(
+    read_schemas = schemas_of("avro", from_registry, from_schemas) if given else write_schemas
+    read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), tables_of(ddl, history))
+    write = CodecConfig(
         format_named(format).name,
         write_schemas,
         Options.of({"time_zone": time_zone, **options}),
         strategy=subject_strategy,
     )
-    batches = EncodeBatches(read, write, topic, arrow_schema(TOLD_MESSAGES))
-    return without_unwritten(map_batches(events, batches, TOLD_MESSAGES))
+    batches = EncodeBatches(read, write, topic, arrow_schema(MESSAGES_WITH_SKIPS))
+    return without_unwritten(map_batches(events, batches, MESSAGES_WITH_SKIPS))
 
 
 def _events(changes: DataFrame) -> DataFrame:

@@ -10,30 +10,30 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.ports import TableSource
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
 
 File = str | os.PathLike[str]
 
 
-def _tables(ddl: File | TableSource | None, history: str | None) -> TableSource | None:
+def tables_of(ddl: File | TableSource | None, history: str | None) -> TableSource | None:
     """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history."""
     if history is not None:
         if ddl is not None:
             raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
         return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
-        return Definitions.read(Path(ddl))
+        return TableDefinitions.read(Path(ddl))
     if ddl is not None and not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
     return ddl
 
 
-def _claims(folder: File | None) -> ClaimFolder | None:
+def claims_of(folder: File | None) -> ClaimFolder | None:
     return None if folder is None else ClaimFolder.of(Path(folder))
 
 
-def _schemas(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
+def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
     if isinstance(schemas, str | os.PathLike):
         return FileSchemas.read(Path(schemas))
     if schemas is not None and not callable(getattr(schemas, "by_id", None)):

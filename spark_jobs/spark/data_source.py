@@ -41,16 +41,16 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from schemas.model.spark_types import Types
+from schemas.model.spark_types import SparkTypes
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.event_rows import change_row, source_of
-from spark_jobs.arrow.input_batches import batch_of, limited
+from spark_jobs.arrow.input_batches import batch_items, batch_of_messages
 from spark_jobs.arrow.warm_up import warm_changes
 from spark_jobs.io.message_files import MAX_LINE, parse_line, read_messages
-from spark_jobs.pipeline.codec_config import Side, check_any_order
+from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.pipeline.table_view import TableView
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class TopicPart(InputPartition):
     end: int
 
 
-def changes(row: DataType) -> StructType:
+def change_type(row: DataType) -> StructType:
     """spark_jobs.arrow.change_schema.CHANGES with rows of a type. Where Spark asks for it there is no JVM to read that
     text.
     """
@@ -112,7 +112,7 @@ def _fields(types: Mapping[str, DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
-class Asked:
+class SourceOptions:
     """What the options say. SetupError USAGE."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -131,26 +131,26 @@ class Asked:
             raise SetupError("USAGE", details=f"from_offset={self.given['from_offset']!r}: a number is needed")
 
     @cached_property
-    def side(self) -> Side:
+    def side(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns."""
         from spark_jobs.pipeline.table_view import table_id
-        from spark_jobs.spark.arguments import _claims, _schemas, _tables
+        from spark_jobs.spark.arguments import claims_of, schemas_of, tables_of
 
         given = self.given
         on_lossy = given.get("on_lossy", "flag")
-        side = Side(
+        side = CodecConfig(
             format_named(given["format"]).name,
-            _schemas(given["format"], given.get("registry"), given.get("schemas")),
+            schemas_of(given["format"], given.get("registry"), given.get("schemas")),
             Options.of({"time_zone": given.get("time_zone", "UTC"), "on_lossy": on_lossy}),
-            _tables(given.get("ddl"), given.get("history")),
-            _claims(given.get("claim_checks")),
+            tables_of(given.get("ddl"), given.get("history")),
+            claims_of(given.get("claim_checks")),
         )
         check_any_order(side)
         if "table" not in given:
             if given.keys() & {"missing", "types", "time"}:
                 raise SetupError("USAGE", details="types, time and missing go with table")
             return side
-        types = Types(given.get("types", "exact"), given.get("time", "text"))  # type: ignore[arg-type]
+        types = SparkTypes(given.get("types", "exact"), given.get("time", "text"))  # type: ignore[arg-type]
         table = newest_table(side, table_id(given["table"]))
         view = TableView(table, types, given.get("missing", "null"), given.get("on_lossy", "error"))  # type: ignore[arg-type]
         side = replace(side, view=view)
@@ -162,8 +162,8 @@ class Asked:
         """CHANGES; with a table, before and after as structs."""
         view = self.side.view
         if view is None:
-            return changes(MapType(StringType(), StringType()))
-        return changes(tidb_row(view.table, view.types, certain=self.side.tables is not None))
+            return change_type(MapType(StringType(), StringType()))
+        return change_type(tidb_row(view.table, view.types, certain=self.side.tables is not None))
 
     @property
     def settings(self) -> dict[str, str]:
@@ -184,13 +184,13 @@ class TicdcDataSource(DataSource):
         return "ticdc"
 
     def schema(self) -> StructType:
-        return Asked(self.options).schema
+        return SourceOptions(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(Asked(self.options), schema)
+        return _Reader(SourceOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
-        asked = Asked(self.options)
+        asked = SourceOptions(self.options)
         if "topic" not in asked.given:
             raise SetupError("USAGE", details="ticdc: a stream reads a topic")
         return _StreamReader(asked, schema)
@@ -199,7 +199,7 @@ class TicdcDataSource(DataSource):
 class _Decoding:
     """Reads partitions; in a Python worker."""
 
-    def __init__(self, asked: Asked, schema: StructType) -> None:
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
         self._topic, self._kafka = asked.given.get("topic"), asked.settings if "topic" in asked.given else {}
         self._side, self._schema = asked.side, schema
         if self._side.tables is not None or self._side.format == "avro":
@@ -210,8 +210,8 @@ class _Decoding:
 
         schema = to_arrow_schema(self._schema)
         reader, items = ChangeReader(self._side, schema), self._items(partition)
-        while chunk := list(limited(items)):
-            batch, start = batch_of(chunk, timed=True), 0
+        while chunk := list(batch_items(items)):
+            batch, start = batch_of_messages(chunk, timed=True), 0
             if batch is None:
                 yield from self._slowly(reader, chunk, schema)
                 continue
@@ -249,7 +249,7 @@ class _Decoding:
 
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
-        result = reader.one(item) if isinstance(item, Message) else Result(error=item[0])
+        result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
         source, error, view = source_of(message), result.error, self._side.view
         if error is not None:
             told = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
@@ -268,7 +268,7 @@ class _Decoding:
 
 
 class _Reader(_Decoding, DataSourceReader):
-    def __init__(self, asked: Asked, schema: StructType) -> None:
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
         super().__init__(asked, schema)
         if "topic" in asked.given:
             first = int(asked.given.get("from_offset", "0"))
@@ -284,7 +284,7 @@ class _Reader(_Decoding, DataSourceReader):
 class _StreamReader(_Decoding, DataSourceStreamReader):
     """An offset is {partition: the offset that comes next}."""
 
-    def __init__(self, asked: Asked, schema: StructType) -> None:
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
         super().__init__(asked, schema)
         self._asked = asked
 

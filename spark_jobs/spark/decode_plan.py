@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schemas.model.event import MAX_TSO
-from schemas.model.spark_types import EXACT, Types, row_type
+from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId, TableVersion
 from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
-from spark_jobs.arrow.table_rows import FORMATS, TypedBatches, typed_schema, versions_of, warm
+from spark_jobs.arrow.table_rows import FORMATS, TypedBatches, table_versions, typed_schema, warm
 from spark_jobs.arrow.view_checks import Fitted
 from spark_jobs.arrow.warm_up import warm_changes
 from spark_jobs.arrow.worker_functions import DecodeBatches
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
 from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.skipped_rows import skipped_told, without_skipped
+from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
 from spark_jobs.spark.sql_expressions import typed_row
 from spark_jobs.spark.temporal_sql import typed_view
 from spark_jobs.spark.transport import map_batches
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 
 def typed_decode(
-    frame: DataFrame, side: Side, id_: TableId, missing: Missing, types: Types = EXACT, on_lossy: OnLossy = "error"
+    frame: DataFrame,
+    side: CodecConfig,
+    id_: TableId,
+    missing: Missing,
+    types: SparkTypes = EXACT,
+    on_lossy: OnLossy = "error",
 ) -> DataFrame | None:
     """Messages with Kafka's columns → change events with structs; None where the kernels don't read this.
 
@@ -37,7 +42,7 @@ def typed_decode(
     """
     if side.tables is None or not (side.format in FORMATS or (side.format == "avro" and warm("avro"))):
         return None
-    versions = versions_of(side.tables, id_)
+    versions = table_versions(side.tables, id_)
     if not versions:
         return None
     warm(side.format)
@@ -56,7 +61,7 @@ def typed_decode(
     return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
 
 
-def avro_decode(frame: DataFrame, side: Side, key: Sequence[str]) -> DataFrame | None:
+def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> DataFrame | None:
     """TiCDC Avro of a table without definitions, other tables that are known left out before; None without numba.
 
     side: with a view of the newest registered value schema. key: the names of the newest key schema.
@@ -69,7 +74,9 @@ def avro_decode(frame: DataFrame, side: Side, key: Sequence[str]) -> DataFrame |
     return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
 
 
-def _avro_by_kernels(frame: DataFrame, side: Side, versions: tuple[TableVersion, ...], key: list[str]) -> DataFrame:
+def _avro_by_kernels(
+    frame: DataFrame, side: CodecConfig, versions: tuple[TableVersion, ...], key: list[str]
+) -> DataFrame:
     from spark_jobs.arrow.avro_batches import AvroBatches, avro_schema
 
     view = side.view
@@ -100,7 +107,7 @@ def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataF
     theirs = ~ours
     if "schema_id" not in found.columns:  # each of Avro's messages has an event, or is an error
         # Both are counted before either is left out: between two counts, rows would be copied once more.
-        found, skipped = skipped_told(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
+        found, skipped = count_skipped(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
         ours, theirs = ours & ~skipped, theirs & ~skipped
     return found.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
 
@@ -141,10 +148,10 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
     ]
 
 
-Shown = tuple[Types, Missing, OnLossy]
+ViewOptions = tuple[SparkTypes, Missing, OnLossy]
 
 
-def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame:
+def typed_changes_of(frame: DataFrame, side: CodecConfig, id_: TableId, check: str, shown: ViewOptions) -> DataFrame:
     types, missing, on_lossy = shown
     if side.format == "avro" and side.tables is None:
         made = _avro_by_schemas(frame, side, id_, check, shown)
@@ -154,10 +161,12 @@ def _typed(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown)
     if found is not None:
         return found
     side = replace(side, view=TableView(newest_table(side, id_), *shown))
-    return in_view(_decoded(frame, side, f".{id_}"), side)
+    return in_view(decoded_changes(frame, side, f".{id_}"), side)
 
 
-def _avro_by_schemas(frame: DataFrame, side: Side, id_: TableId, check: str, shown: Shown) -> DataFrame | None:
+def _avro_by_schemas(
+    frame: DataFrame, side: CodecConfig, id_: TableId, check: str, shown: ViewOptions
+) -> DataFrame | None:
     """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
     from spark_jobs.spark.avro_jvm.plan import AvroPlan
     from spark_jobs.spark.temporal_sql import typed_view
@@ -183,7 +192,7 @@ def _avro_by_schemas(frame: DataFrame, side: Side, id_: TableId, check: str, sho
     return second() if made is None else made
 
 
-def in_view(events: DataFrame, side: Side) -> DataFrame:
+def in_view(events: DataFrame, side: CodecConfig) -> DataFrame:
     """Change events with plain maps → before and after as structs of the table that the side has in view."""
     from spark_jobs.spark.temporal_sql import typed_view
 
@@ -192,7 +201,7 @@ def in_view(events: DataFrame, side: Side) -> DataFrame:
     return typed_view(typed_changes(events, side.view.table, row), side)
 
 
-def _decoded(frame: DataFrame, side: Side, name: str = "") -> DataFrame:
+def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> DataFrame:
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)

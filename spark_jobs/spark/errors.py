@@ -67,7 +67,7 @@ _STOPPED = {
 _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
 
 
-def told(error: Exception) -> SetupError | None:
+def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
     if (ours := raised(error)) is not None:
@@ -84,4 +84,4 @@ def told(error: Exception) -> SetupError | None:
     return None
 
 
-__all__ = ["data_lost", "kafka_away", "raised", "refused", "shortened", "told", "worker_died"]
+__all__ = ["data_lost", "error_of", "kafka_away", "raised", "refused", "shortened", "worker_died"]

@@ -14,12 +14,12 @@ _numbers = count(1)
 
 
 def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFrame:
-    """Without the rows that stand for a message without an event, which are counted (`skipped_told`)."""
-    told, skipped = skipped_told(events, kind, name)
+    """Without the rows that stand for a message without an event, which are counted (`count_skipped`)."""
+    told, skipped = count_skipped(events, kind, name)
     return told.where(~skipped)
 
 
-def skipped_told(events: DataFrame, kind: Column, name: str = "") -> tuple[DataFrame, Column]:
+def count_skipped(events: DataFrame, kind: Column, name: str = "") -> tuple[DataFrame, Column]:
     """(the events, which of their rows stand for a message without an event).
 
     These are counted: metric `ticdc_bridge_tombstones`, with `name` or a number of its own, has `rows` (tombstones) and

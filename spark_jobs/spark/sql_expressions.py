@@ -11,7 +11,7 @@ from schemas.model.types import Kind
 
 def typed_row(side: str, table: Table) -> str:
     """SQL: map<string,string> column `side` in plain form → struct of the table's row; NULL stays NULL."""
-    names = ((c, _literal(c.name)) for c in table.columns if not c.virtual)
+    names = ((c, sql_literal(c.name)) for c in table.columns if not c.virtual)
     fields = ", ".join(f"{name}, {_typed(f'{side}[{name}]', c)}" for c, name in names)
     return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
 
@@ -28,9 +28,9 @@ def unfit(table: Table) -> str | None:
         if fits is None:
             continue
         for side in ("before", "after"):
-            value = f"{side}[{_literal(column.name)}]"
+            value = f"{side}[{sql_literal(column.name)}]"
             found.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
-                         f" THEN {_literal(column.name)}")  # fmt: skip
+                         f" THEN {sql_literal(column.name)}")  # fmt: skip
     return f"CASE {' '.join(found)} END" if found else None
 
 
@@ -52,13 +52,13 @@ def _is_hex(value: str, _column: Column) -> str:
     return f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
 
 
-def _literal(text: str) -> str:
+def sql_literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def _typed(value: str, column: Column) -> str:
-    convert = _CONVERT.get(column.type.kind)
+    convert = CAST_SQL.get(column.type.kind)
     return convert(value, column) if convert else value
 
 
@@ -71,7 +71,7 @@ def _unhex(value: str, _column: Column) -> str:
     return f"unhex(substring({value}, 9, length({value}) - 10))"
 
 
-_CONVERT: dict[Kind, Callable[[str, Column], str]] = {
+CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
     **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from schemas.model.spark_types import metadata_of, spark_type
 from schemas.model.table import Column as TableColumn
 from schemas.model.types import Kind
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import zone_of
 from spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
 
@@ -26,7 +26,7 @@ _SIDES = {"before": "_b", "after": "_a"}
 _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
 
-def typed_view(frame: DataFrame, read: Side) -> DataFrame:
+def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     """Change events with exact structs → with the types of the side's view."""
     from pyspark.sql import functions as F
 

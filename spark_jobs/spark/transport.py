@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow
 
-from spark_jobs.arrow.change_schema import _HEADER, HEADERS
-from spark_jobs.spark.worker_tuning import Run, Settled
+from spark_jobs.arrow.change_schema import HEADER, HEADERS
+from spark_jobs.spark.worker_tuning import Run, TunedWorker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def map_batches(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
     """`frame.mapInArrow(run, schema)`, with `settle` before it."""
-    return frame.mapInArrow(Settled(run), schema)
+    return frame.mapInArrow(TunedWorker(run), schema)
 
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -42,20 +42,20 @@ def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFr
         # Both parts in base64: a key that is not UTF-8 is not changed on the way.
         parts = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
         frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(parts)))
-    return map_batches(frame, Unpacked(run), schema)
+    return map_batches(frame, WithHeaders(run), schema)
 
 
 @dataclass(frozen=True)
-class Unpacked:
+class WithHeaders:
     """`run`, of batches that `map_messages` packed."""
 
     run: Run
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        return self.run(map(unpacked, batches))
+        return self.run(map(with_headers, batches))
 
 
-def unpacked(batch: Any) -> Any:
+def with_headers(batch: Any) -> Any:
     """A batch of messages with its headers as lists; one of lines as it is."""
     if "key" not in batch.schema.names:
         return batch
@@ -70,7 +70,7 @@ def unpacked(batch: Any) -> Any:
 
 
 def _none(count: int) -> Any:
-    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], _HEADER))
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], HEADER))
 
 
 def _header(found: dict[str, str] | None) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ _done: list[int] = []
 
 
 @dataclass(frozen=True)
-class Settled:
+class TunedWorker:
     """`run`, in a worker that has settled."""
 
     run: Run
@@ -41,11 +41,11 @@ class Settled:
         return str(getattr(inner, "__name__", type(inner).__name__))
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        settle()
+        tune_worker()
         return self.run(batches)
 
 
-def settle() -> None:
+def tune_worker() -> None:
     """What a worker has loaded is loaded for good: the collector and the importer need not go through it again."""
     _freeze()
     _leave_zips()

@@ -17,26 +17,26 @@ from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
 from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, all_or_abandoned
-from spark_jobs.io.locations import KafkaClient, delta_of, topic_of
+from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
 from spark_jobs.io.message_files import parse_line
 from spark_jobs.pipeline.codec_config import check_any_order
-from spark_jobs.pipeline.event_order import Mark
-from spark_jobs.pipeline.job import Work
-from spark_jobs.pipeline.progress import tell, tracked
+from spark_jobs.pipeline.event_order import EventOrder
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.progress import print_notes, tracked
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
-from spark_jobs.pipeline.watermark_buffer import Flow, failed
+from spark_jobs.pipeline.watermark_buffer import WatermarkBuffer, handle_failure
 from spark_jobs.spark.frames import input_of_job
 from spark_jobs.spark.session import spark_session
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.ddl_events import with_learned
-from spark_jobs.streaming.micro_batch import Runner
+from spark_jobs.streaming.micro_batch import MicroBatchRunner
 from spark_jobs.streaming.pieces import RESULTS, JobBatches
 from spark_jobs.streaming.sinks import session_of
 
 
 def run_batch(
-    work: Work,
+    work: Job,
     source: str,
     out: str,
     dead: str | None,
@@ -47,23 +47,23 @@ def run_batch(
 ) -> Summary:
     """Everything up to the high watermarks of now, appended to the table in one transaction."""
     check_any_order(work.read)
-    if delta_of(out) is None:
+    if delta_path_of(out) is None:
         raise SetupError("USAGE", details="--table goes with --out delta:PATH or FILE.parquet")
-    if dead is not None and delta_of(dead) is None and topic_of(dead) is None:
+    if dead is not None and delta_path_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
     spark = session_of(work, master, out, dead)
-    topic = topic_of(source)
+    topic = topic_of_location(source)
     frame = input_of_job(spark, source, topic, kafka.java_settings() if topic else None, kafka.from_offset)
-    runner = Runner(spark, work, out, dead, kafka, None, table_of(table), statements)
+    runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary
 
 
 def run(
-    place: str, work: Work, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
+    place: str, work: Job, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
 ) -> Summary:
     """Messages → lines or messages, in order, as jobs.run."""
     summary = Summary()
-    flow: Flow[str] = Flow(work, summary)
+    flow: WatermarkBuffer[str] = WatermarkBuffer(work, summary)
     sink: Any = out
 
     as_text = getattr(sink, "write_text", None)  # lines need not be read again to be written
@@ -79,14 +79,14 @@ def run(
         for row, fault in _results(place, work, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += row["messages"] or 1
-            tell(row["notes"] or [], summary.messages)
+            print_notes(row["notes"] or [], summary.messages)
             pieces = (row["lines"] if work.write is None else row["out"]) or []
             if fault is not None:
                 if work.write is None and work.on_error != "drop":
                     write((pieces or [json_line(plain_error(*fault))])[0])
-                failed(work, *fault, dead, summary)
+                handle_failure(work, *fault, dead, summary)
                 continue
-            marks = [Mark(m["commit_ts"], m["rank"], m["id"], m["count"]) for m in row["marks"] or ()]
+            marks = [EventOrder(m["commit_ts"], m["rank"], m["id"], m["count"]) for m in row["marks"] or ()]
             for piece in flow.take(pieces, marks, row["partition"], row["resolved"]):
                 write(piece)
         for piece in flow.rest():
@@ -95,12 +95,12 @@ def run(
 
 
 def _results(
-    place: str, work: Work, kafka: KafkaClient, master: str | None
+    place: str, work: Job, kafka: KafkaClient, master: str | None
 ) -> Iterator[tuple[dict[str, Any], tuple[WireError, Message] | None]]:
     """(result, error and message if it failed) of each message, or of several, in the order of the input."""
     check_any_order(work.read)
     spark = spark_session("ticdc-bridge", master=master)
-    source = topic_of(place)
+    source = topic_of_location(place)
     frame = input_of_job(spark, place, source, kafka.java_settings() if source else None, kafka.from_offset)
     work = with_learned(frame, work)
     found = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)

@@ -12,13 +12,13 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import BridgeError
 from schemas.model.event import DdlEvent, Message
 from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.input_batches import item_of
+from spark_jobs.arrow.input_batches import message_of_input
 from spark_jobs.arrow.messages import RowFinder
 from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import Learned
+from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts 
 class DdlBatches:
     """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to JobBatches."""
 
-    work: Work
+    work: Job
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
@@ -46,7 +46,7 @@ class DdlBatches:
 
     def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
-            item = item_of(found, self.work.read.format == PLAIN)
+            item = message_of_input(found, self.work.read.format == PLAIN)
             events = decode_one(decoder, item).events if isinstance(item, Message) else []
         except BridgeError:
             return
@@ -58,14 +58,14 @@ class DdlBatches:
                 }  # fmt: skip
 
 
-def with_learned(frame: DataFrame, work: Work) -> Work:
+def with_learned(frame: DataFrame, work: Job) -> Job:
     """The work, its sides knowing the tables that DDL in the input defines.
 
     Workers see parts of the input only, so the driver collects the DDL first.
     """
     read, tables = work.read, work.read.tables
     if read.learn:
-        learned = Learned(read.tables)
+        learned = StreamDefinitions(read.tables)
         if format_named(read.format).carries_ddl:
             events = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
             for row in events.sort("position", "number").collect():

@@ -20,15 +20,15 @@ from pyspark.accumulators import AccumulatorParam
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs.arrow.batches import in_order
+from spark_jobs.arrow.batches import merge_in_order
 from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.messages import Fast
+from spark_jobs.arrow.messages import KernelOutput
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_of
 from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.job import Work
-from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.result import MessageResult, Summary
 from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.pieces import HEADERS, MESSAGE, Told, Worker, as_row, message_row
+from spark_jobs.streaming.pieces import HEADERS, MESSAGE, BatchCounts, TaskCodecs, as_row, message_row
 from spark_jobs.streaming.sinks import ID
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _NOW_WELL = "it failed when it was read first, and not when it was read again fo
 
 
 @dataclass
-class Account:
+class SendReport:
     """What the tasks of one try of a micro-batch told.
 
     failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
@@ -59,7 +59,7 @@ class Account:
     failed: dict[str, list[Any]] = field(default_factory=dict)
     fatal: dict[str, str] | None = None
 
-    def add(self, other: Account) -> None:
+    def add(self, other: SendReport) -> None:
         for name, n in other.tally.items():
             self.tally[name] = self.tally.get(name, 0) + n
         self.messages += other.messages
@@ -80,10 +80,10 @@ class Account:
         return {code: np.unique(np.concatenate(places)) for code, places in self.failed.items()}
 
 
-Accounts = dict[str, Account]
+Accounts = dict[str, SendReport]
 
 
-class _Adding(AccumulatorParam[Accounts]):
+class _ReportAccumulator(AccumulatorParam[Accounts]):
     """Accounts by the try that they are of."""
 
     def zero(self, value: Accounts) -> Accounts:
@@ -91,11 +91,11 @@ class _Adding(AccumulatorParam[Accounts]):
 
     def addInPlace(self, value1: Accounts, value2: Accounts) -> Accounts:
         for name, account in value2.items():
-            value1.setdefault(name, Account()).add(account)
+            value1.setdefault(name, SendReport()).add(account)
         return value1
 
 
-class Sender:
+class KafkaSender:
     """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own.
 
     counts: tells how many partitions the topics have.
@@ -104,17 +104,17 @@ class Sender:
     def __init__(
         self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict
     ) -> None:
-        self._accounts, self._counts = context.accumulator({}, _Adding()), counts
+        self._accounts, self._counts = context.accumulator({}, _ReportAccumulator()), counts
         self._topic, self._ids = topic, ids
 
-    def send(self, frame: DataFrame, work: Work, write: Callable[[DataFrame], None]) -> Account:
+    def send(self, frame: DataFrame, work: Job, write: Callable[[DataFrame], None]) -> SendReport:
         """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
         self._accounts.value = {}  # of tries before this one
         attempt = uuid4().hex
         sent = SENT if self._topic else f"topic string, {SENT}"
         batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(sent), self._counts())
         write(map_messages(frame, batches, sent))
-        account = self._accounts.value.get(attempt, Account())
+        account = self._accounts.value.get(attempt, SendReport())
         if account.fatal is not None:
             raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
         return account
@@ -128,7 +128,7 @@ class SendBatches:
     these: a row's changes stay in their order, and watermarks where they hold.
     """
 
-    work: Work
+    work: Job
     topic: str | None
     ids: bool
     attempt: str
@@ -137,11 +137,11 @@ class SendBatches:
     counts: Mapping[str, int]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        worker = Worker(self.work)
+        worker = TaskCodecs(self.work)
         for batch in batches:
-            told, failed = Told(), dict[str, list[int]]()
+            told, failed = BatchCounts(), dict[str, list[int]]()
 
-            def slow(found: dict[str, Any], told: Told = told, failed: Any = failed) -> Iterator[dict[str, Any]]:
+            def slow(found: dict[str, Any], told: BatchCounts = told, failed: Any = failed) -> Iterator[dict[str, Any]]:
                 done = worker.done(found)
                 if done is None:
                     return
@@ -152,16 +152,16 @@ class SendBatches:
 
             try:
                 out = [
-                    in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    merge_in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
                     for part, fast, rest in worker.parts(batch, told)
                 ]
             except SetupError as error:
-                self.accounts.add({self.attempt: Account(fatal=as_row(error))})
+                self.accounts.add({self.attempt: SendReport(fatal=as_row(error))})
                 return
             summary = told.summary
             self.accounts.add(
                 {
-                    self.attempt: Account(
+                    self.attempt: SendReport(
                         summary.tally(), summary.messages, sum(made.num_rows for made in out), told.offsets,
                         {code: [np.array(places, np.int64)] for code, places in failed.items()},
                     )
@@ -169,7 +169,7 @@ class SendBatches:
             )  # fmt: skip
             yield from out
 
-    def _rows(self, result: Result, message: Message, position: int) -> Iterator[dict[str, Any]]:
+    def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:
         place = f"{position >> _OFFSET_BITS}/{position & (1 << _OFFSET_BITS) - 1}/0"
         for part, one in enumerate(result.out):
             row = message_row(one)
@@ -179,7 +179,7 @@ class SendBatches:
             partition = (position >> _OFFSET_BITS) % count if count else None
             yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
 
-    def _fast(self, part: Any, fast: Fast | None) -> Any:
+    def _fast(self, part: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
         more = {"partition": self._partitions(fast, part)}
@@ -187,7 +187,7 @@ class SendBatches:
             more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
         return fast.carried(part, self.schema, **more)
 
-    def _partitions(self, fast: Fast, part: Any) -> Any:
+    def _partitions(self, fast: KernelOutput, part: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
         source = (np.asarray(part.column("position"))[fast.origin] >> _OFFSET_BITS).astype(np.int32)
         if self.topic is not None:
@@ -199,7 +199,7 @@ class SendBatches:
         return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
 
 
-def _with_ids(fast: Fast, part: Any, kind: Any) -> Any:
+def _with_ids(fast: KernelOutput, part: Any, kind: Any) -> Any:
     """The headers of what was written, each with its id."""
     which = pa.array(fast.origin)
     position = part.column("position").take(which)
@@ -227,7 +227,7 @@ def _with_ids(fast: Fast, part: Any, kind: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- what failed
-def dead_letters(frame: DataFrame, work: Work, failures: Mapping[str, Any]) -> DataFrame:
+def dead_letters(frame: DataFrame, work: Job, failures: Mapping[str, Any]) -> DataFrame:
     """The messages that failed (positions by code), read again, as dead letters (DEAD)."""
     from pyspark.sql import functions as F
 
@@ -245,12 +245,12 @@ _LISTED = 200
 class DeadBatches:
     """Rows of the input → dead letters of those that failed before, whether or not they fail again."""
 
-    work: Work
+    work: Job
     failures: dict[str, Any]
     schema: Any
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        worker = Worker(self.work)
+        worker = TaskCodecs(self.work)
         for batch in batches:
             positions = np.asarray(batch.column("position"))
             codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
@@ -262,7 +262,7 @@ class DeadBatches:
                 rows.append({**message_row(letter), "position": found["position"]})
             yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
-    def _letter(self, worker: Worker, found: dict[str, Any], code: str) -> Message:
+    def _letter(self, worker: TaskCodecs, found: dict[str, Any], code: str) -> Message:
         item, detail = worker.item(found), _NOW_WELL
         assert item is not None  # an empty line does not fail
         if not isinstance(item, Message):

@@ -9,13 +9,13 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary, Used
 
 _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 
-def post(url: str | None, job: str, command: str, source: str, out: str, work: Work, summary: Summary) -> None:
+def post(url: str | None, job: str, command: str, source: str, out: str, work: Job, summary: Summary) -> None:
     """Posts one run or micro-batch."""
     body = {
         "job": job, "command": command, "from": work.read.format, "to": work.write.format if work.write else "plain",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-class Metrics:
+class JobMetrics:
     """Counters of one job. `update` takes the counts of a run, or of a micro-batch; `publish` shows them.
 
     lag is in messages (Kafka's newest offset less the last read), rate in messages a second.
@@ -95,4 +95,4 @@ def check(place: str | None) -> None:
 
 def write(place: str | None, job: str, summary: Summary) -> None:
     """The counts of a run that ended, to a file."""
-    Metrics(place, job).update(summary)
+    JobMetrics(place, job).update(summary)

@@ -19,24 +19,24 @@ from schemas.model.table import Table, TableId
 from schemas.model.type_text import type_text
 from spark_jobs.arrow import lines
 from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.warm_up import warm, warm_changes, warm_lines
-from spark_jobs.io.locations import KafkaClient, delta_of
+from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
+from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
-from spark_jobs.lake.column_history import in_order, of_events, steps_of
+from spark_jobs.lake.column_history import in_order, of_events, schema_changes
 from spark_jobs.lake.engines.base import AUTO
 from spark_jobs.lake.name_history import folded, table_names
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
 from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.stream_definitions import Learned
+from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.sql_expressions import unfit
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.ddl_events import DDL_EVENTS, DdlBatches
-from spark_jobs.streaming.kafka_sender import Sender, dead_letters
+from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from spark_jobs.streaming.pieces import Form, PieceBatches, pieces_type
-from spark_jobs.streaming.sinks import Place, Topic, place_of_frames
+from spark_jobs.streaming.sinks import BatchSink, TopicSink, sink_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,7 +45,7 @@ _PLACE = ("position", "number", "part")
 
 
 @dataclass
-class Outcome:
+class BatchResult:
     """What one micro-batch did: its counts, and the newest offset read of each partition."""
 
     summary: Summary = field(default_factory=Summary)
@@ -54,34 +54,32 @@ class Outcome:
     resolved: int | None = None
 
 
-class Runner:
+class MicroBatchRunner:
     """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing."""
 
     def __init__(
-        self, spark: SparkSession, work: Work, out: str, dead: str | None, kafka: KafkaClient,
+        self, spark: SparkSession, work: Job, out: str, dead: str | None, kafka: KafkaClient,
         checkpoint: Checkpoint | None, table: TableId | None = None, statements: Sequence[DdlText] = (),
     ) -> None:  # fmt: skip
         self._spark, self._work, self._table = spark, work, table
         self._checkpoint = checkpoint
-        self._form: Form = "message" if work.write else "change" if delta_of(out) or table else "line"
+        self._form: Form = "message" if work.write else "change" if delta_path_of(out) or table else "line"
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
-        self._path = delta_of(out)
-        self._out: Place = place_of_frames(out, kafka, self._form, work.topic, checkpoint)
-        self._dead: Place | None = (
-            place_of_frames(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
-        )
+        self._path = delta_path_of(out)
+        self._out: BatchSink = sink_for(out, kafka, self._form, work.topic, checkpoint)
+        self._dead: BatchSink | None = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         if work.write is not None and not work.marked:
-            warm(work.read.format, work.write.format)
+            warm_transcode(work.read.format, work.write.format)
         elif self._form == "change" and not work.marked:
             warm_changes(work.read.format)
-        elif self._form == "line" and lines.takes(work.read, work.marked):
+        elif self._form == "line" and lines.can_write_lines(work.read, work.marked):
             warm_lines(work.read.format)
-        self._sender: Sender | None = None
-        if isinstance(self._out, Topic) and self._form == "message" and not work.marked and work.on_error != "fail":
+        self._sender: KafkaSender | None = None
+        if isinstance(self._out, TopicSink) and self._form == "message" and not work.marked and work.on_error != "fail":
             place = self._out
-            self._sender = Sender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
+            self._sender = KafkaSender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
 
-    def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> Outcome:
+    def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> BatchResult:
         """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
         on.
         """
@@ -117,11 +115,11 @@ class Runner:
                 summary.out = self._write(out, number, work, summary, in_order=work.marked or held is not None)
         return outcome
 
-    def _sent(self, sender: Sender, frame: DataFrame, number: int, work: Work) -> Outcome:
+    def _sent(self, sender: KafkaSender, frame: DataFrame, number: int, work: Job) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""
-        assert isinstance(self._out, Topic)
+        assert isinstance(self._out, TopicSink)
         account = sender.send(frame, work, self._out.save)
-        outcome = Outcome(account.summary(), account.offsets)
+        outcome = BatchResult(account.summary(), account.offsets)
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have had a newer version
         failed = outcome.summary.errors.total()
@@ -148,7 +146,7 @@ class Runner:
         self._checkpoint.forget("held", number)  # of a try with it
         return self._checkpoint.rows("held", number - 1)
 
-    def _write(self, out: DataFrame, number: int, work: Work, summary: Summary, in_order: bool) -> int:
+    def _write(self, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
         count = out.count()
         if not count:
             self._out.nothing(number)
@@ -174,7 +172,7 @@ class Runner:
             self._out.write(changes.drop("error"), number, by_time)
         return count
 
-    def _typed(self, changes: DataFrame, work: Work, summary: Summary) -> tuple[DataFrame, int]:
+    def _typed(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""
         from spark_jobs.spark.decode_plan import in_view
 
@@ -188,22 +186,22 @@ class Runner:
         found = in_view(ours, read)
         return found, found.count()
 
-    def _merged(self, changes: DataFrame | None, work: Work, summary: Summary) -> int:
+    def _merged(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
-        from spark_jobs.lake.merge import Target
+        from spark_jobs.lake.merge import MergeTarget
 
         assert self._table is not None
         assert self._path is not None
         statements = [*self._statements, *of_events(self._learned_ddl)]
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
-        steps, names = steps_of(statements, self._table), table_names(in_order(statements), self._table)
+        steps, names = schema_changes(statements, self._table), table_names(in_order(statements), self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
         writer = tables.engine_of(session, work.merge or AUTO)
-        target = Target(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
+        target = MergeTarget(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
         if changes is None:
             if known is not None:
                 target.follow(known, steps)
@@ -233,11 +231,11 @@ class Runner:
             summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
         return changes.where(ours)
 
-    def _learned(self, frame: DataFrame, number: int) -> Work:
+    def _learned(self, frame: DataFrame, number: int) -> Job:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
         read, tables = self._work.read, self._work.read.tables
         if read.learn:
-            learned = Learned(tables)
+            learned = StreamDefinitions(tables)
             before = self._checkpoint.ddl_before(number) if self._checkpoint else []
             self._learned_ddl = list(before)
             for event in before:
@@ -279,7 +277,7 @@ class Runner:
         summary.skipped.update({"duplicate": repeated} if repeated else {})
         return first
 
-    def _released(self, out: DataFrame, number: int, outcome: Outcome, partitions: frozenset[int]) -> DataFrame:
+    def _released(self, out: DataFrame, number: int, outcome: BatchResult, partitions: frozenset[int]) -> DataFrame:
         """What the watermarks of all partitions cover; the rest is kept for later batches."""
         checkpoint = self._checkpoint
         marks = checkpoint.watermarks_before(number) if checkpoint else {}
@@ -325,9 +323,9 @@ def _all_fit(changes: DataFrame, table: Table) -> None:
     raise SetupError("STOPPED", where=where, details=details)
 
 
-def _outcome(pieces: DataFrame) -> Outcome:
+def _outcome(pieces: DataFrame) -> BatchResult:
     """The counts. SetupError where a worker could not go on."""
-    outcome = Outcome()
+    outcome = BatchResult()
     fatal = pieces.where("kind = 'fatal'").select("fatal").first()
     if fatal is not None:
         raise SetupError(fatal["fatal"]["code"], **json.loads(fatal["fatal"]["fields"]))

@@ -17,20 +17,20 @@ from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line
 from spark_jobs.arrow import lines
-from spark_jobs.arrow.batches import in_order
+from spark_jobs.arrow.batches import merge_in_order
 from spark_jobs.arrow.change_schema import CHANGES
-from spark_jobs.arrow.changes import ChangeReader, Changes
-from spark_jobs.arrow.event_rows import _change_rows, _time
-from spark_jobs.arrow.input_batches import Item, item_of
-from spark_jobs.arrow.lines import LineReader, Lines
-from spark_jobs.arrow.messages import Fast, Transcoder, takes
+from spark_jobs.arrow.changes import ChangeBatch, ChangeReader
+from spark_jobs.arrow.event_rows import change_rows, timestamp_of
+from spark_jobs.arrow.input_batches import Item, message_of_input
+from spark_jobs.arrow.lines import LineBatch, LineReader
+from spark_jobs.arrow.messages import KernelOutput, Transcoder, can_transcode
 from spark_jobs.io.dead_letters import dead_letter
 from spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.event_order import Mark, mark
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.event_order import EventOrder, order_of
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.pipeline.result import Result, Summary
+from spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -50,7 +50,7 @@ _RUN = 1000  # messages in a row of results, at most
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 
 
-def one_of(work: Work) -> Callable[[Message], Result]:
+def message_function(work: Job) -> Callable[[Message], MessageResult]:
     """Message → what becomes of it. Compiled once a task."""
     decoder, marked = work.read.decoder(), work.marked
     if work.write is None:
@@ -66,16 +66,16 @@ class JobBatches:
     A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
     """
 
-    work: Work
+    work: Job
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
         work = self.work
-        if work.write is not None and not work.marked and takes(work.read.format, work.write.format):
+        if work.write is not None and not work.marked and can_transcode(work.read.format, work.write.format):
             return self._by_kernels(batches, Transcoder(work.read, work.write, work.topic))
-        if work.write is None and lines.takes(work.read, work.marked):
+        if work.write is None and lines.can_write_lines(work.read, work.marked):
             return self._by_kernels(batches, LineReader(work.read))
-        return self._one_by_one(batches, one_of(work))
+        return self._one_by_one(batches, message_function(work))
 
     def _by_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
         def slow(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,17 +86,17 @@ class JobBatches:
                 summary = Summary()
                 for part, fast, rest in codecs.parts(batch, summary):
                     made, origin = None, None
-                    if isinstance(fast, Lines):
+                    if isinstance(fast, LineBatch):
                         made, origin = self._lines(part, fast, rest, summary.drained())
                     elif fast is not None:
                         made, origin = self._fast(part, fast, summary.drained()), np.unique(fast.origin)
-                    yield in_order(part, rest, self.schema, slow, made, origin)
+                    yield merge_in_order(part, rest, self.schema, slow, made, origin)
             except SetupError as error:
                 position = batch.column("position")[0].as_py()
                 yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
                 return
 
-    def _lines(self, part: Any, fast: Lines, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
+    def _lines(self, part: Any, fast: LineBatch, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
         """As `_fast`, of lines: a row for many messages that no other stands between."""
         stands = np.flatnonzero(fast.part == 0)  # where the lines of a message begin
         message, schema = fast.origin[stands], self.schema
@@ -113,7 +113,7 @@ class JobBatches:
         arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
 
-    def _fast(self, part: Any, fast: Fast, tally: dict[str, int]) -> Any:
+    def _fast(self, part: Any, fast: KernelOutput, tally: dict[str, int]) -> Any:
         """RESULTS of the messages that kernels took; the first has the counts of all."""
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
@@ -129,7 +129,7 @@ class JobBatches:
             }  # fmt: skip
         return pa.RecordBatch.from_pylist(list(rows.values()), schema=self.schema)
 
-    def _one_by_one(self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], Result]) -> Iterator[Any]:
+    def _one_by_one(self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], MessageResult]) -> Iterator[Any]:
         plain = self.work.read.format == PLAIN
         for batch in batches:
             out: list[dict[str, Any]] = []
@@ -143,14 +143,16 @@ class JobBatches:
                     return
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
-    def _row(self, found: dict[str, Any], one: Callable[[Message], Result], plain: bool) -> dict[str, Any]:
+    def _row(self, found: dict[str, Any], one: Callable[[Message], MessageResult], plain: bool) -> dict[str, Any]:
         """The result of one row of the input. SetupError."""
         position = {"position": found["position"]}
         try:
-            item = item_of(found, plain)
+            item = message_of_input(found, plain)
             if item is None:
                 return position
-            message, result = (item, one(item)) if isinstance(item, Message) else (item[1], Result(error=item[0]))
+            message, result = (
+                (item, one(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
+            )
         except WireError:
             return {**position, "bad": found["line"].hex()}
         return {**position, **_result(result, message, self.work.write is None)}
@@ -161,7 +163,7 @@ def as_row(error: BridgeError) -> dict[str, str]:
     return {"code": error.code, "fields": json.dumps(error.fields)}
 
 
-def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
+def _result(result: MessageResult, message: Message, plain: bool) -> dict[str, Any]:
     summary = Summary()
     summary.count(result, message.topic)
     error = None if result.error is None else as_row(result.error)
@@ -178,7 +180,7 @@ def _result(result: Result, message: Message, plain: bool) -> dict[str, Any]:
     }
 
 
-def mark_rows(result: Result) -> list[dict[str, Any]]:
+def mark_rows(result: MessageResult) -> list[dict[str, Any]]:
     return [{"commit_ts": m.commit_ts, "rank": m.rank, "id": m.id, "count": m.count} for m in result.marks]
 
 
@@ -205,17 +207,17 @@ def pieces_type() -> StructType:
 class PieceBatches:
     """Rows of the input → pieces. form: what is made of an event."""
 
-    work: Work
+    work: Job
     form: Form
     schema: Any
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes = self.schema.field("change").type if self.form == "change" else None
-        worker = Worker(self.work, changes, self.form == "line")
+        worker = TaskCodecs(self.work, changes, self.form == "line")
         for batch in batches:
-            told = Told()
+            told = BatchCounts()
 
-            def slow(found: dict[str, Any], told: Told = told) -> Iterator[dict[str, Any]]:
+            def slow(found: dict[str, Any], told: BatchCounts = told) -> Iterator[dict[str, Any]]:
                 done = worker.done(found)
                 if done is not None:
                     told.count(*done, found)
@@ -224,7 +226,7 @@ class PieceBatches:
 
             try:
                 out = [
-                    in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    merge_in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
                     for part, fast, rest in worker.parts(batch, told)
                 ]
             except SetupError as error:
@@ -233,7 +235,7 @@ class PieceBatches:
             yield from out
             yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
 
-    def _fast(self, part: Any, fast: Fast | Changes | Lines | None) -> Any:
+    def _fast(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
         if fast is None:
             return None
@@ -242,9 +244,9 @@ class PieceBatches:
             "kind": pa.repeat("out", count), "part": zeros, "number": zeros, "rank": zeros,
             "position": part.column("position").take(pa.array(fast.origin)),
         }  # fmt: skip
-        if isinstance(fast, Lines):
+        if isinstance(fast, LineBatch):
             columns |= {"number": pa.array(fast.part), "line": fast.lines}
-        elif isinstance(fast, Changes):
+        elif isinstance(fast, ChangeBatch):
             kind = self.schema.field("change").type
             whole = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
             columns |= {"number": fast.rows.column("row"), "change": whole}
@@ -255,31 +257,31 @@ class PieceBatches:
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _pieces(self, result: Result, message: Message) -> Iterator[dict[str, Any]]:
+    def _pieces(self, result: MessageResult, message: Message) -> Iterator[dict[str, Any]]:
         if result.error is not None:
             letter = message_row(dead_letter(result.error, message))
             yield {"kind": "dead", "reason": result.error.code, "message": letter, "line": result.error.detail}
             return
         if self.work.write is not None:
-            marks = result.marks or [Mark(None, 0, b"", len(result.out))]
+            marks = result.marks or [EventOrder(None, 0, b"", len(result.out))]
             written = iter(result.out)
             for number, one in enumerate(marks):
                 for part in range(one.count):
                     yield {**_marked(one, number, part), "message": message_row(next(written))}
             return
-        marks = [mark(event, message, n) for n, event in enumerate(result.events)]
+        marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
-            for number, (one, row) in enumerate(zip(marks, _change_rows(result, message), strict=True)):
+            for number, (one, row) in enumerate(zip(marks, change_rows(result, message), strict=True)):
                 yield {**_marked(one, number, 0), "change": row}
             return
         for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
             yield {**_marked(one, number, 0), "line": json_line(line)}
 
 
-class Worker:
+class TaskCodecs:
     """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
 
-    def __init__(self, work: Work, changes: Any = None, lines: bool = False) -> None:
+    def __init__(self, work: Job, changes: Any = None, lines: bool = False) -> None:
         """changes: the Arrow type of change events, where these are made of messages; lines: where lines are."""
         self._plain = work.read.format == PLAIN
         self._batches: Transcoder | ChangeReader | LineReader | None = None
@@ -289,23 +291,23 @@ class Worker:
             self._batches = ChangeReader(work.read, pa.schema(list(changes)))
         elif lines and not work.marked:
             self._batches = LineReader(work.read)
-        self.one = self._batches.one if self._batches else one_of(work)
+        self.one = self._batches.one if self._batches else message_function(work)
 
     def item(self, found: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""
         try:
-            return item_of(found, self._plain)
+            return message_of_input(found, self._plain)
         except WireError as error:
             return error, Message(None, found["line"])
 
-    def done(self, found: dict[str, Any]) -> tuple[Result, Message] | None:
+    def done(self, found: dict[str, Any]) -> tuple[MessageResult, Message] | None:
         """A row of the input → what became of its message; None for an empty line."""
         item = self.item(found)
         if item is None:
             return None
-        return (self.one(item), item) if isinstance(item, Message) else (Result(error=item[0]), item[1])
+        return (self.one(item), item) if isinstance(item, Message) else (MessageResult(error=item[0]), item[1])
 
-    def parts(self, batch: Any, told: Told) -> Iterator[tuple[Any, Any, Any]]:
+    def parts(self, batch: Any, told: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
         """As `Transcoder.parts` or `ChangeReader.parts`; `told` counts what the kernels took."""
         told.places(batch)
         if self._batches is None:
@@ -314,7 +316,7 @@ class Worker:
             yield from self._batches.parts(batch, told.summary)
 
 
-class Told:
+class BatchCounts:
     """The counts of an Arrow batch."""
 
     def __init__(self) -> None:
@@ -323,7 +325,7 @@ class Told:
         self._watermarks: dict[int, int] = {}
         self.offsets: dict[int, int] = {}
 
-    def count(self, result: Result, message: Message, found: dict[str, Any]) -> None:
+    def count(self, result: MessageResult, message: Message, found: dict[str, Any]) -> None:
         self.summary.count(result, message.topic)
         self._notes += result.notes
         at = found.get("partition", message.partition)
@@ -349,7 +351,7 @@ class Told:
         }  # fmt: skip
 
 
-def _marked(one: Mark, number: int, part: int) -> dict[str, Any]:
+def _marked(one: EventOrder, number: int, part: int) -> dict[str, Any]:
     return {
         "kind": "out", "number": number, "part": part, "commit_ts": one.commit_ts, "rank": one.rank,
         "id": one.id or None,
@@ -359,6 +361,6 @@ def _marked(one: Mark, number: int, part: int) -> dict[str, Any]:
 def message_row(message: Message) -> dict[str, Any]:
     return {
         "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
-        "timestamp": _time(message.timestamp),
+        "timestamp": timestamp_of(message.timestamp),
         "headers": [{"key": name, "value": value} for name, value in message.headers],
     }  # fmt: skip

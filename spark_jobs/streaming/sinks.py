@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line
-from spark_jobs.io.locations import KafkaClient, delta_of, topic_of
+from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
 from spark_jobs.io.message_files import LineWriter, message_line, message_of_row
 from spark_jobs.lake import tables
 from spark_jobs.lake.engines import delta_files
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.job import Job
 from spark_jobs.streaming.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PLACE = ("position", "number", "part")
 _BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
 
 
-class Place(Protocol):
+class BatchSink(Protocol):
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
         ...
@@ -35,7 +35,7 @@ class Place(Protocol):
         ...
 
 
-class Topic:
+class TopicSink:
     """At least once; each message of a stream carries ID, so that its readers can drop what came twice.
 
     A stream's messages keep the partition they were read from (modulo the topic's), as in this process: there the
@@ -126,7 +126,7 @@ def _other_than(read: str) -> Column:
     return F.when(F.col("topic") == read, F.raise_error(into_itself(read))).otherwise(F.col("topic"))
 
 
-class _Table:
+class _TableSink:
     """Exactly once: the batch's number stands in the table's own log.
 
     Dead letters: where others failed than in an earlier try of the batch, all of the batch come once more, so that
@@ -156,7 +156,7 @@ class _Table:
         """What was committed stays."""
 
 
-class _Folder:
+class _FolderSink:
     """Exactly once: a batch that comes again replaces its file, and no file that another stream wrote."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint, dead: bool) -> None:
@@ -192,7 +192,7 @@ def _not_ours(path: Path) -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-class _File:
+class _FileSink:
     """The one file of a batch job."""
 
     def __init__(self, path: Path) -> None:
@@ -217,25 +217,25 @@ def _message(row: Any) -> Message:
     return message_of_row({**row.asDict(recursive=True), "offset": None})
 
 
-def place_of_frames(
+def sink_for(
     place: str, kafka: KafkaClient, form: str, rule: str | None, checkpoint: Checkpoint | None, dead: bool = False
-) -> Place:
+) -> BatchSink:
     """A writer of micro-batches to kafka:TOPIC, kafka:, delta:PATH or a folder. SetupError USAGE for any other."""
-    topic, path = topic_of(place, empty=True), delta_of(place)
+    topic, path = topic_of_location(place, empty=True), delta_path_of(place)
     if topic is not None:
         if form == "line" and not topic:
             raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
-        return Topic(topic or None, kafka, rule, checkpoint is not None)
+        return TopicSink(topic or None, kafka, rule, checkpoint is not None)
     if path is not None:
-        return _Table(path, checkpoint, dead)
+        return _TableSink(path, checkpoint, dead)
     if form == "change" or place == "-" or place.endswith(".parquet"):
         raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
-    return _File(Path(place)) if checkpoint is None else _Folder(Path(place), checkpoint, dead)
+    return _FileSink(Path(place)) if checkpoint is None else _FolderSink(Path(place), checkpoint, dead)
 
 
-def session_of(work: Work, master: str | None, out: str, dead: str | None) -> SparkSession:
+def session_of(work: Job, master: str | None, out: str, dead: str | None) -> SparkSession:
     """The session of a job that writes to these places. SetupError as spark_jobs.lake.tables.session."""
-    path, buried = delta_of(out), dead is not None and delta_of(dead) is not None
+    path, buried = delta_path_of(out), dead is not None and delta_path_of(dead) is not None
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import BridgeError, SetupError
 from schemas.model.table import TableId
-from spark_jobs.io.locations import KafkaClient, topic_of
-from spark_jobs.pipeline.codec_config import Side, check_any_order
-from spark_jobs.pipeline.job import Work
+from spark_jobs.io.locations import KafkaClient, topic_of_location
+from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import batch_line, tell_summary
 from spark_jobs.pipeline.result import Summary
-from spark_jobs.sources.http_client import told_to_stop
+from spark_jobs.sources.http_client import stop_requested
 from spark_jobs.sources.schema_registry import HttpSchemas
 from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.errors import data_lost, kafka_away, raised, refused, shortened, told, worker_died
+from spark_jobs.spark.errors import data_lost, error_of, kafka_away, raised, refused, shortened, worker_died
 from spark_jobs.spark.frames import KAFKA_SQL, reading
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.metrics import Metrics
-from spark_jobs.streaming.micro_batch import Outcome, Runner
+from spark_jobs.streaming.metrics import JobMetrics
+from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
 from spark_jobs.streaming.sinks import session_of
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamJob:
     """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end."""
 
     command: str
-    work: Work
+    work: Job
     source: str
     out: str
     dead: str | None
@@ -71,14 +71,14 @@ class Stream:
     statements: tuple[DdlText, ...] = ()
 
 
-def run_stream(stream: Stream) -> int:
+def run_stream(stream: StreamJob) -> int:
     """Runs until it is stopped (SIGTERM and Ctrl-C end it between two micro-batches); its exit code.
 
     SetupError when it can't start, or not go on.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
     check_any_order(stream.work.read)
-    topic = topic_of(stream.source)
+    topic = topic_of_location(stream.source)
     if topic is None:
         raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
     write = stream.work.write
@@ -86,7 +86,7 @@ def run_stream(stream: Stream) -> int:
         "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
         "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
     }  # fmt: skip
-    metrics = Metrics(stream.metrics, stream.job)
+    metrics = JobMetrics(stream.metrics, stream.job)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
     if not stream.work.until_resolved and (held := checkpoint.held()):
         said = f"{held} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
@@ -94,7 +94,7 @@ def run_stream(stream: Stream) -> int:
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
     spark = session_of(stream.work, stream.master, stream.out, stream.dead)
-    running = _Running(stream, topic, spark, checkpoint, metrics)
+    running = _RunningStream(stream, topic, spark, checkpoint, metrics)
     running.until_stopped()
     tell_summary(stream.command, running.total)
     if running.interrupted:
@@ -103,7 +103,7 @@ def run_stream(stream: Stream) -> int:
     return running.total.exit_code
 
 
-def _check_topic(stream: Stream, topic: str, checkpoint: Checkpoint) -> None:
+def _check_topic(stream: StreamJob, topic: str, checkpoint: Checkpoint) -> None:
     """SetupError where the topic is gone, or was created anew: its offsets stand for other messages now."""
     from spark_jobs.io.kafka import topic_id
 
@@ -122,14 +122,14 @@ def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
     return {partition: high for partition, (_, high) in extents(topic, kafka.settings()).items()}
 
 
-class _Running:
+class _RunningStream:
     def __init__(
-        self, stream: Stream, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: Metrics
+        self, stream: StreamJob, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
     ) -> None:
         self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
         work = _patient(stream.work, stream.patience)
         places = stream.out, stream.dead, stream.kafka
-        self._runner = Runner(spark, work, *places, checkpoint, stream.table, stream.statements)
+        self._runner = MicroBatchRunner(spark, work, *places, checkpoint, stream.table, stream.statements)
         self._metrics = metrics
         self.total = Summary()
         self._failed: BridgeError | None = None
@@ -171,7 +171,7 @@ class _Running:
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shortened(error))
                 if not kafka_away(error):
                     crashed = self._crashed or error
-                    raise told(crashed) or crashed
+                    raise error_of(crashed) or crashed
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
                     details = f"{shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
@@ -236,7 +236,7 @@ class _Running:
         self._well_at = time.monotonic()
         self._tell(outcome, number, self._well_at - began)
 
-    def _check_resolved(self, outcome: Outcome) -> None:
+    def _check_resolved(self, outcome: BatchResult) -> None:
         """--until-resolved on a source that sends no watermark would hold everything for ever."""
         self._unresolved = outcome.resolved is None and outcome.summary.held > 0
         if not (self._stream.work.until_resolved and self._unresolved):
@@ -244,7 +244,7 @@ class _Running:
         elif time.monotonic() - self._resolved_at > _UNRESOLVED:
             raise _no_watermark()
 
-    def _tell(self, outcome: Outcome, number: int, took: float) -> None:
+    def _tell(self, outcome: BatchResult, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary
         self._read |= outcome.offsets
         lag = None
@@ -268,7 +268,7 @@ class _Running:
         """
         again, end = self._stopping.is_set(), time.monotonic() + _GRACE
         self._stopping.set()
-        told_to_stop.set()
+        stop_requested.set()
         self.interrupted = self.interrupted or by == signal.SIGINT
         while not self._ended.wait(0.05):
             query = self._query
@@ -305,10 +305,10 @@ def _no_watermark() -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-def _patient(work: Work, patience: float) -> Work:
+def _patient(work: Job, patience: float) -> Job:
     """The work, its registries and its history waited for in mid-stream."""
 
-    def side(one: Side | None) -> Side | None:
+    def side(one: CodecConfig | None) -> CodecConfig | None:
         if one is not None and isinstance(one.schemas, HttpSchemas):
             one = replace(one, schemas=one.schemas.waiting(patience))
         if one is not None and isinstance(one.tables, HistoryTables):
@@ -341,7 +341,7 @@ class _stopped_by_signal:
         self._stops: list[threading.Thread] = []
 
     def __enter__(self) -> None:
-        told_to_stop.clear()
+        stop_requested.clear()
         with suppress(ValueError):
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._before[number] = signal.signal(number, self._told)
@@ -358,4 +358,4 @@ class _stopped_by_signal:
             signal.signal(number, before)
         for stop in self._stops:
             stop.join(_GRACE)
-        told_to_stop.clear()  # what this process does next may wait again
+        stop_requested.clear()  # what this process does next may wait again

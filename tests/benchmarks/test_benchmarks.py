@@ -16,7 +16,7 @@ from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
 from schemas.model.event import RowChange
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 
 SOURCES = (rows.customers(), rows.wide())
@@ -47,7 +47,7 @@ def test_cpu_counts_children_that_have_ended() -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.name)
 def test_rows_are_what_the_decoder_reads(source: rows.Source) -> None:
-    decoder = Side("avro", source.schemas, rows.OPTIONS).decoder()
+    decoder = CodecConfig("avro", source.schemas, rows.OPTIONS).decoder()
     ops, ids = set(), set()
     for made in rows.messages(source, range(300)):
         found = decode_one(decoder, made.message)

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from spark_jobs.commands.main import main
-from spark_jobs.sources.http_client import told_to_stop
+from spark_jobs.sources.http_client import stop_requested
 from spark_jobs.streaming import sinks
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
@@ -111,7 +111,7 @@ def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> No
                  "--patience", "600s",
                  "--table", "test.evo", "--out", "delta:rows", "--stream", "--checkpoint", "checkpoint"]  # fmt: skip
         assert run_while([*words, "--trigger", "200ms"], told) == 0
-        assert not told_to_stop.is_set(), "what this process does next could not wait"
+        assert not stop_requested.is_set(), "what this process does next could not wait"
     assert commits() == []
 
 
@@ -210,7 +210,7 @@ def test_a_try_that_was_cut_off_leaves_no_row_out(
     changes = Changes(partitions=1, poison=2)
     source = filled(kafka, changes, 10)
     Path("ddl.jsonl").write_text("")
-    write = sinks._Folder.write
+    write = sinks._FolderSink.write
 
     def cut(place: Any, frame: Any, number: int, by_time: bool) -> None:
         if place._folder.name == "out":
@@ -219,8 +219,8 @@ def test_a_try_that_was_cut_off_leaves_no_row_out(
 
     words = decode(source, "--dead-letter", dead)
     with monkeypatch.context() as patched, suppress(_CutOff):
-        patched.setattr(sinks._Folder, "write", cut)
-        patched.setattr(sinks._Folder, "nothing", lambda place, number: cut(place, None, number, False))
+        patched.setattr(sinks._FolderSink, "write", cut)
+        patched.setattr(sinks._FolderSink, "nothing", lambda place, number: cut(place, None, number, False))
         main(words)
     assert commits() == []
     first = _dead(spark, dead)

@@ -19,7 +19,7 @@ from spark_jobs.commands.main import main
 from spark_jobs.io.dead_letters import ORIGIN, REASON
 from spark_jobs.io.kafka import TopicWriter, read_topic
 from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
@@ -153,7 +153,7 @@ def test_changes_of_a_row_stay_in_one_partition(ways: tuple[str, ...], kafka: Ka
         assert main(words[way]) == 0, way
         found = received(kafka, topic)
         if way in ("lines", "tables"):
-            decoder = Side("open", FileSchemas([]), Options.of({})).decoder()
+            decoder = CodecConfig("open", FileSchemas([]), Options.of({})).decoder()
             events = [(m.partition, plain_event(e, m)) for m in found for e in decoder.decode(m)]
         else:
             events = [(m.partition, json.loads(m.value or b"")) for m in found]

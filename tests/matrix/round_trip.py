@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from schemas.formats.base import Decoder
-from schemas.inspect.differences import Difference, differences
-from schemas.inspect.losses import LOSSES, Cell, Loss, Pair, explains, makes
+from schemas.inspect.differences import EventDifference, differences
+from schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from tests.support.golden import Golden, Registry
 
@@ -82,11 +82,13 @@ class Passage:
         chosen = {**FORMS, **MORE_FORMS}[form] if options is None else options
         registry: Any = Registry()
         self._writers = [
-            Side(self.format, registry, Options.of({**chosen, "time_zone": zone, "on_lossy": mode}), tables).encoder()
+            CodecConfig(
+                self.format, registry, Options.of({**chosen, "time_zone": zone, "on_lossy": mode}), tables
+            ).encoder()
             for mode in ("error", "flag")
         ]
         told = {k: v for k, v in chosen.items() if k in _TOLD and self.format == "debezium-mysql"}
-        self._reader = Side(self.format, registry, Options.of({**told, "time_zone": zone}), tables).decoder()
+        self._reader = CodecConfig(self.format, registry, Options.of({**told, "time_zone": zone}), tables).decoder()
 
     def send(self, event: RowChange, origin: Message, lossy: bool = False) -> tuple[RowChange, RowChange | WireError]:
         """(the event with the flags it got, what comes back of it). WireError where it is not written."""
@@ -118,7 +120,7 @@ class Passage:
                     continue
                 return
             if isinstance(seen, WireError):
-                self._explain(Difference("unread", None, event.op, str(seen)), sent, sent, tally)
+                self._explain(EventDifference("unread", None, event.op, str(seen)), sent, sent, tally)
                 return
             found = list(differences(sent, seen, self.defined, self.format))
             for one in found:
@@ -136,16 +138,16 @@ class Passage:
                 return
         tally.unexplained.append(f"{event.table.id} {event.op} refused: {error.code} {error.detail}"[:300])
 
-    def _cells(self, event: RowChange, name: str) -> Iterator[Cell]:
+    def _cells(self, event: RowChange, name: str) -> Iterator[WrittenValue]:
         column = event.table.by_name.get(name)
         if column is not None:
             for row in (event.before, event.after):
-                yield Cell(column, (row or {}).get(name), event, self.defined)
+                yield WrittenValue(column, (row or {}).get(name), event, self.defined)
 
-    def _explain(self, found: Difference, sent: RowChange, seen: RowChange, tally: Tally) -> None:
+    def _explain(self, found: EventDifference, sent: RowChange, seen: RowChange, tally: Tally) -> None:
         column = found.cell.column.name if found.cell else ""
         flags = {*sent.flags, *seen.flags}
-        pair = Pair(found.cell.column if found.cell else None, found.first, found.second, sent, seen)
+        pair = ValuePair(found.cell.column if found.cell else None, found.first, found.second, sent, seen)
         for loss in LOSSES:
             told = not loss.flag or {loss.flag, f"{loss.flag}:{column}"} & flags
             about = loss.where == found.where and applies(loss, self.form, self.defined)

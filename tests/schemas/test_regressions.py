@@ -18,10 +18,10 @@ from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
 from schemas.plain.reader import PlainDecoder, plain_message
 from schemas.plain.writer import json_line, plain_event
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
@@ -56,8 +56,8 @@ def test_a1_lossy_decimal_is_an_error_in_a_transcode_by_default() -> None:
     """types.md §3/§4 row 1, contracts (on-lossy: error for transcode): rounded digits reach Avro unasked."""
     columns = table(column("d", "decimal", length=30, scale=10))
     written = Pair("debezium", on_lossy="flag").write(change(columns, {"d": "12345678901234567890.1234567891"}))
-    read = Side("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))
-    write = Side("avro", Registry(), Options.of({}, on_lossy="error"))  # type: ignore[arg-type]
+    read = CodecConfig("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))
+    write = CodecConfig("avro", Registry(), Options.of({}, on_lossy="error"))  # type: ignore[arg-type]
     result = transcode_one(read.decoder(), write.encoder(), written)
     assert result.error is not None
     assert result.error.code == "LOSSY_VALUE"
@@ -137,7 +137,7 @@ def test_a7_tables_with_one_sanitised_name() -> None:
     def version(ts: int, id_: TableId, name: str) -> TableVersion:
         return TableVersion(ts, Table(id_, (Column("a", BY_NAME["int"]), Column(name, BY_NAME["int"]))))
 
-    found = Definitions([version(10, one, "x"), version(30, one, "y"), version(20, two, "z")])
+    found = TableDefinitions([version(10, one, "x"), version(30, one, "y"), version(20, two, "z")])
     assert found.sanitised(TableId("d", "_1"), ("a",), 40) is None
 
 
@@ -197,7 +197,7 @@ def test_b1_datetime_default_current_timestamp_from_avro_without_ddl() -> None:
     """ValueError escapes and ends the whole job; the commonest default there is. TIMESTAMP: "CURRENT_TIMESTAMPZ"."""
     for name in ("defaults.ext1", "defaults_ok.ext1"):
         golden = Golden("avro", name)
-        encoder = Side("debezium", golden.schemas, Options.of({"on_lossy": "flag"})).encoder()
+        encoder = CodecConfig("debezium", golden.schemas, Options.of({"on_lossy": "flag"})).encoder()
         decoder = golden.side().decoder()
         for message in golden.messages():
             for written in transcode_one(decoder, encoder, message).out:
@@ -278,7 +278,9 @@ def test_b8_key_of_another_table_with_definitions() -> None:
             "fields": [{"name": "nope", "type": {"type": "int", "connect.parameters": {"tidb_type": "INT"}}}],
         }
     )
-    side = Side("avro", FileSchemas([*rows, Registered("k", 1, 9999, text)]), golden.options(), golden.definitions)
+    side = CodecConfig(
+        "avro", FileSchemas([*rows, RegisteredSchema("k", 1, 9999, text)]), golden.options(), golden.definitions
+    )
     assert other
     decode_one(side.decoder(), replace(value, key=b"\x00" + (9999).to_bytes(4, "big") + b"\x02"))
 
@@ -307,7 +309,7 @@ def _typed(primitive: str, tidb_type: str, **more: Any) -> dict[str, Any]:
 )
 def test_b9_schemas_that_ticdc_would_not_register(text: str) -> None:
     """StopIteration, AttributeError, TypeError, struct.error, OverflowError escape; UNSUPPORTED_SCHEMA is promised."""
-    side = Side("avro", FileSchemas([Registered("t-value", 1, 1, text)]), Options())
+    side = CodecConfig("avro", FileSchemas([RegisteredSchema("t-value", 1, 1, text)]), Options())
     result = decode_one(side.decoder(), Message(None, b"\0\0\0\0\1\2\2\2", "t"))
     assert result.error is not None
     assert "test.Referenced" not in text or "has the type 'test.Referenced'" in result.error.detail
@@ -315,8 +317,8 @@ def test_b9_schemas_that_ticdc_would_not_register(text: str) -> None:
 
 def test_b10_schema_text_nested_too_deep_in_a_file() -> None:
     """RecursionError from lookup._same."""
-    schemas = FileSchemas([Registered("s", 1, 1, "[" * 100_000)])
-    result = decode_one(Side("avro", schemas, Options()).decoder(), Message(None, b"\0\0\0\0\1\2", "s"))
+    schemas = FileSchemas([RegisteredSchema("s", 1, 1, "[" * 100_000)])
+    result = decode_one(CodecConfig("avro", schemas, Options()).decoder(), Message(None, b"\0\0\0\0\1\2", "s"))
     assert result.error is not None
     assert result.error.code == "UNSUPPORTED_SCHEMA"
 

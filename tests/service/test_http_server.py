@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.http_server import LARGEST_HEAD, Slow
+from service.http_server import LARGEST_HEAD, SlowClients
 from service.testing import running_service
 from tests.support.service import TIMEOUT, Client, column, process_service, record
 from tests.support.table import check_rows
@@ -60,7 +60,7 @@ def test_a_request_that_never_ends_is_ended() -> None:
 
 
 class Some:
-    """A connection as `Slow` looks at it."""
+    """A connection as `SlowClients` looks at it."""
 
     def __init__(self, **parts: Any) -> None:
         self.aborted: list[bool] = []
@@ -77,7 +77,7 @@ def test_who_is_too_slow() -> None:
     idle = Some(scope=scope, cycle=SimpleNamespace(scope=scope, response_complete=True), flow=flow)
     head = Some(scope=object(), cycle=None, flow=flow)
     taking = Some(scope=scope, cycle=busy, flow=SimpleNamespace(write_paused=True))
-    slow, all_ = Slow(10), (working, idle, head, taking)
+    slow, all_ = SlowClients(10), (working, idle, head, taking)
     for now in (0.0, 9.0):
         slow.look(all_, now)
     head.scope = object()  # the next request

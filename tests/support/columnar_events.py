@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellRows, Form, Shape, form_of
+from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of
 from schemas.model import values
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Value
@@ -16,7 +16,7 @@ _BITS, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _MASK = (1 << 64) - 1
 
 
-def events_of(rows: CellRows, format_: str) -> list[RowChange]:
+def events_of(rows: Rows, format_: str) -> list[RowChange]:
     """The rows as a decoder of the format gives them, in their order; `extra` is empty."""
     readers = [tuple((column.name, _reader(column)) for column in shape.columns) for shape in rows.shapes]
     place, length, data = rows.place, rows.length, rows.data
@@ -34,7 +34,7 @@ def events_of(rows: CellRows, format_: str) -> list[RowChange]:
 
 
 def _event(
-    format_: str, shape: Shape, op: Any, commit_ts: int | None, before: Any, after: Any, flags: list[str]
+    format_: str, shape: RowShape, op: Any, commit_ts: int | None, before: Any, after: Any, flags: list[str]
 ) -> RowChange:
     return RowChange(
         format_, shape.table, op, commit_ts, before, after, shape.key, shape.zone, shape.schema_id,
@@ -75,11 +75,11 @@ def _span(place: int, length: int, data: Any) -> bytes:
     return bytes(data[place : place + length])
 
 
-_READERS: dict[Form, _Reader] = {
-    Form.INT: lambda place, _length, _data: str(place),
-    Form.UINT: lambda place, _length, _data: str(place & _MASK),
-    Form.DOUBLE: lambda place, _length, _data: values.double_text(_number(place)),
-    Form.FLOAT: lambda place, _length, _data: values.float_text(_number(place)),
-    Form.TEXT: lambda place, length, data: _span(place, length, data).decode(),
-    Form.BYTES: _span,
+_READERS: dict[CellForm, _Reader] = {
+    CellForm.INT: lambda place, _length, _data: str(place),
+    CellForm.UINT: lambda place, _length, _data: str(place & _MASK),
+    CellForm.DOUBLE: lambda place, _length, _data: values.double_text(_number(place)),
+    CellForm.FLOAT: lambda place, _length, _data: values.float_text(_number(place)),
+    CellForm.TEXT: lambda place, length, data: _span(place, length, data).decode(),
+    CellForm.BYTES: _span,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellRows, Form, Shape, form_of, frozen
+from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of, frozen
 from schemas.model import values
 from schemas.model.event import Row, RowChange
 from schemas.model.table import Column, Value
@@ -19,17 +19,17 @@ class NoCell(Exception):
 
 
 class Cells:
-    """Makes CellRows of row changes. One Shape stands for equal rows in all batches."""
+    """Makes Rows of row changes. One Shape stands for equal rows in all batches."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Shape] = {}
+        self._known: dict[tuple[object, ...], RowShape] = {}
 
-    def of(self, events: Sequence[RowChange]) -> tuple[CellRows, list[int]]:
+    def of(self, events: Sequence[RowChange]) -> tuple[Rows, list[int]]:
         """Rows of events that cells can say, and which events they are."""
         made = _Maker()
         taken, shapes, heads = [], [], []
         places: dict[int, int] = {}
-        used: list[Shape] = []
+        used: list[RowShape] = []
         for number, event in enumerate(events):
             try:
                 shape = self._shape(event)
@@ -42,7 +42,7 @@ class Cells:
                 used.append(shape)
         columns = [np.array([head[k] for head in heads], np.int64) for k in range(3)]
         flags = {flag for n in taken for flag in events[n].flags}
-        rows = CellRows(
+        rows = Rows(
             tuple(used), np.array(taken, np.int64), np.array(shapes, np.int64), columns[0],
             np.array([ord(events[n].op) for n in taken], np.uint8), columns[1], columns[2],
             np.array(made.place, np.int64), np.array(made.length, np.int64),
@@ -51,11 +51,13 @@ class Cells:
         )  # fmt: skip
         return rows, taken
 
-    def _shape(self, event: RowChange) -> Shape:
+    def _shape(self, event: RowChange) -> RowShape:
         if event.op == "r" or event.extra.keys() & {"keyspace", "checksum", "source"}:
             raise NoCell
         columns = tuple(c for c in event.table.columns if not c.virtual)
-        shape = Shape(event.table, columns, event.key, event.table_version, event.schema_id, event.zone, event.key_only)
+        shape = RowShape(
+            event.table, columns, event.key, event.table_version, event.schema_id, event.zone, event.key_only
+        )
         known = (id(event.table), event.key, event.table_version, event.schema_id, event.zone, event.key_only)
         return self._known.setdefault(known, shape)
 
@@ -66,7 +68,7 @@ class _Maker:
         self.length: list[int] = []
         self.data = bytearray()
 
-    def row(self, event: RowChange, shape: Shape) -> tuple[int, int, int]:
+    def row(self, event: RowChange, shape: RowShape) -> tuple[int, int, int]:
         """(commit_ts, after, before) of a row."""
         sides = [[(c, _cell(c, row)) for c in shape.columns] for row in (event.after, event.before) if row is not None]
         starts = []
@@ -76,7 +78,7 @@ class _Maker:
                 self._put(form_of(column), cell)
         return NO_COMMIT_TS if event.commit_ts is None else event.commit_ts, starts[0], starts[1]
 
-    def _put(self, form: Form, cell: int | bytes) -> None:
+    def _put(self, form: CellForm, cell: int | bytes) -> None:
         if isinstance(cell, bytes):
             self.place.append(len(self.data))
             self.length.append(len(cell))
@@ -144,11 +146,11 @@ def _text_of(value: Value) -> str:
     return value
 
 
-_MAKE: dict[Form, Callable[[Value], int | bytes]] = {
-    Form.INT: _signed,
-    Form.UINT: _unsigned,
-    Form.DOUBLE: _double,
-    Form.FLOAT: _float,
-    Form.TEXT: _text,
-    Form.BYTES: _bytes,
+_MAKE: dict[CellForm, Callable[[Value], int | bytes]] = {
+    CellForm.INT: _signed,
+    CellForm.UINT: _unsigned,
+    CellForm.DOUBLE: _double,
+    CellForm.FLOAT: _float,
+    CellForm.TEXT: _text,
+    CellForm.BYTES: _bytes,
 }

@@ -10,8 +10,8 @@ from typing import Any
 from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.model.table import TableId, TableVersion
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.golden import GOLDEN
 
 FOLDER = GOLDEN / "debezium-mysql"
@@ -58,7 +58,7 @@ def schema_rows(name: str) -> tuple[dict[str, Any], ...]:
 
 def avro_schemas(name: str) -> FileSchemas:
     """The schemas that the connector's converters registered."""
-    return FileSchemas([Registered(row["subject"], 1, row["id"], row["schema"]) for row in schema_rows(name)])
+    return FileSchemas([RegisteredSchema(row["subject"], 1, row["id"], row["schema"]) for row in schema_rows(name)])
 
 
 def schema_texts(name: str) -> list[tuple[str, str]]:
@@ -88,6 +88,6 @@ class ByName:
         return self.versions.get(table)
 
 
-def side(schemas: FileSchemas | None = None, tables: ByName | None = None, **options: Any) -> Side:
+def side(schemas: FileSchemas | None = None, tables: ByName | None = None, **options: Any) -> CodecConfig:
     """The reading side of connector messages."""
-    return Side("debezium-mysql", schemas or FileSchemas([]), Options.of(options), tables)
+    return CodecConfig("debezium-mysql", schemas or FileSchemas([]), Options.of(options), tables)

@@ -24,7 +24,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 from tests.support.golden import Golden, cases
 
 GIVEN = os.environ.get("BRIDGE_FUZZ")
@@ -104,7 +104,7 @@ def lines(decoder: Decoder, message: Message) -> list[str]:
     return checked(decode_one(decoder, message), message)
 
 
-def checked(result: Result, message: Message) -> list[str]:
+def checked(result: MessageResult, message: Message) -> list[str]:
     """The lines of a result, which must be what every output can hold."""
     out = [json_line(line) for line in plain_lines(result, message)]
     for line in out:

@@ -18,10 +18,10 @@ from schemas.model.event import Event, Message
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -64,7 +64,7 @@ class Golden:
         return _schemas(self.meta_file)
 
     @property
-    def definitions(self) -> Definitions:
+    def definitions(self) -> TableDefinitions:
         """Of the meta; metas of classic TiCDC have none, those of the same SQL in Open Protocol do."""
         same_sql = GOLDEN / "open" / f"{self.name.partition('.')[0]}.default.meta.json"
         return _definitions(same_sql if "tz" in self.meta and same_sql.exists() else self.meta_file)
@@ -80,10 +80,10 @@ class Golden:
         given = {k: v for k, v in self.meta["options"].items() if k in known}
         return Options.of({**given, "time_zone": self.zone, **more})
 
-    def side(self, ddl: bool = False) -> Side:
+    def side(self, ddl: bool = False) -> CodecConfig:
         """The reading side: schemas and zone of the meta, with or without its table definitions."""
         tables = self.definitions if ddl else None
-        return Side(self.format, self.schemas, Options.of({}, time_zone=self.zone), tables, self.claims)
+        return CodecConfig(self.format, self.schemas, Options.of({}, time_zone=self.zone), tables, self.claims)
 
     def messages(self) -> list[Message]:
         return list(_messages(self.messages_file))
@@ -111,8 +111,8 @@ def _schemas(path: Path) -> FileSchemas:
 
 
 @cache
-def _definitions(path: Path) -> Definitions:
-    return Definitions.read(path)
+def _definitions(path: Path) -> TableDefinitions:
+    return TableDefinitions.read(path)
 
 
 @cache

@@ -24,7 +24,7 @@ from schemas.formats.base import BatchEncoder, Decoder
 from schemas.formats.open_protocol.frame import join_key, join_value
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from tests.support import connector, fuzz
 from tests.support.golden import Golden, Registry
@@ -245,7 +245,7 @@ def _crafted(size: int) -> Iterator[Hostile]:
     for kind, name, pattern in (("many rows", "", ""), ("a long text", "v", "a"), ("a wide text", "v", "é\x00")):
         row = rows[0] if not name else replace(rows[0], after={**(rows[0].after or {}), name: pattern * size})
         options = Options.of({"max_batch_size": 1 << 16, "max_message_bytes": 4 * size}, time_zone="UTC")
-        encoder = Side("craft", Registry(), options).encoder()  # type: ignore[arg-type]
+        encoder = CodecConfig("craft", Registry(), options).encoder()  # type: ignore[arg-type]
         assert isinstance(encoder, BatchEncoder)
         [value, *_] = (
             m.value or b"" for m in encoder.encode_rows([row] * (1 if name else 42_000), golden.messages()[0])

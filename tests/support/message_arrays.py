@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.columnar.rows import Binaries, CellReader, Topics
+from schemas.columnar.rows import Binaries, RowsReader, Topics
 from schemas.model.event import Message, RowChange
 from tests.support.columnar_events import events_of
 
@@ -20,13 +20,13 @@ def binaries(texts: Sequence[bytes | None]) -> Binaries:
 
 
 def batch_of(messages: Sequence[Message]) -> tuple[Binaries, Binaries, Topics]:
-    """(keys, values, topics), as `CellReader.read` takes them."""
+    """(keys, values, topics), as `RowsReader.read` takes them."""
     places: dict[str | None, int] = {}
     of = np.array([places.setdefault(m.topic, len(places)) for m in messages], np.int64)
     return binaries([m.key for m in messages]), binaries([m.value for m in messages]), Topics(tuple(places), of)
 
 
-def read_batch(reader: CellReader, messages: Sequence[Message], format_: str) -> dict[int, RowChange]:
+def read_batch(reader: RowsReader, messages: Sequence[Message], format_: str) -> dict[int, RowChange]:
     """The rows that a reader takes, by message. One row a message at most; those left are all the others."""
     rows, left = reader.read(*batch_of(messages))
     taken = rows.message.tolist()

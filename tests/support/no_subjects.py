@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.ddl_check.ports import Registered, Rehearsal
+from service.ddl_check.ports import RegisteredVersion, Rehearsal
 
 
 class NoSubjects:
@@ -15,7 +15,7 @@ class NoSubjects:
     def rehearse(self, subject: str, schema: str, pending: Sequence[str] = ()) -> Rehearsal:
         return Rehearsal("BACKWARD")
 
-    def newest(self, subject: str) -> Registered | None:
+    def newest(self, subject: str) -> RegisteredVersion | None:
         return None
 
     def containing(self, part: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from schemas.model.event import Message
 from schemas.model.options import Options
 from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests import fuzzing
 from tests.support import connector
@@ -28,9 +28,9 @@ class OutputCase:
     """
 
     name: str
-    side: Side
+    side: CodecConfig
     messages: tuple[Message, ...]
-    defined: Side
+    defined: CodecConfig
     schema_lines: str
     ddl_file: Path | None
 
@@ -70,11 +70,11 @@ def _golden_case(golden: Golden, name: str = "", messages: list[Message] | None 
 def _connector_cases() -> Iterator[OutputCase]:
     options = Options.of({"on_lossy": "flag"})
     for name in connector.settings():
-        side = Side("debezium-mysql", FileSchemas([]), options)
+        side = CodecConfig("debezium-mysql", FileSchemas([]), options)
         yield OutputCase(f"debezium-mysql/{name}", side, tuple(connector.json_messages(name)), side, "", None)
     for name in connector.settings(".avro_confluent"):
         schemas = connector.avro_schemas(name)
-        side = Side("debezium-mysql", schemas, options)
+        side = CodecConfig("debezium-mysql", schemas, options)
         lines = "".join(
             json.dumps({"subject": row["subject"], "version": 1, "id": row["id"], "schema": row["schema"]}) + "\n"
             for row in connector.schema_rows(name)

@@ -30,9 +30,9 @@ from schemas.plain.writer import json_line
 from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
 from spark_jobs.commands.main import main as run_command
 from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.spark.data_source import changes
+from spark_jobs.spark.data_source import change_type
 from tests.support.golden import ROOT, Registry
 from tests.support.output_cases import READ, WRITTEN, OutputCase, output_cases
 
@@ -70,15 +70,15 @@ def digest(*parts: object) -> str:
     return found.hexdigest()
 
 
-def writing_side(format_: str, zone: str) -> Side:
+def writing_side(format_: str, zone: str) -> CodecConfig:
     """The side written: a registry in memory that gives out ids, and what can't be kept exactly is flagged."""
     from schemas.model.options import Options
 
-    return Side(format_, Registry(), Options.of({"time_zone": zone, "on_lossy": "flag"}))  # type: ignore[arg-type]
+    return CodecConfig(format_, Registry(), Options.of({"time_zone": zone, "on_lossy": "flag"}))  # type: ignore[arg-type]
 
 
 # ---- one format's messages, in this process
-def _events(side: Side, case: OutputCase) -> str:
+def _events(side: CodecConfig, case: OutputCase) -> str:
     decoder = side.decoder()
     return "\n".join(json_line(line) for m in case.messages for line in plain_lines(decode_one(decoder, m), m))
 
@@ -114,8 +114,8 @@ def _rows_of(batches: Iterator[Any]) -> str:
     return "\n".join(repr(row) for batch in batches for row in batch.to_pylist())
 
 
-def _decoded_batches(side: Side, case: OutputCase) -> str:
-    schema = to_arrow_schema(changes(MapType(StringType(), StringType())))
+def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
+    schema = to_arrow_schema(change_type(MapType(StringType(), StringType())))
     return _rows_of(DecodeBatches(side, schema)(kafka_table(case).to_batches()))
 
 

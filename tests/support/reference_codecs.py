@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, Binaries, CellRows, Form, Shape, Topics, Written, form_of
+from schemas.columnar.rows import (
+    ABSENT,
+    NO_COMMIT_TS,
+    NULL,
+    Binaries,
+    CellForm,
+    Rows,
+    RowShape,
+    Topics,
+    WrittenMessages,
+    form_of,
+)
 from schemas.formats.base import Context
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
@@ -22,15 +33,15 @@ class _Unsayable(Exception):
 
 
 class SlowReader:
-    """`schemas.columnar.rows.CellReader`. FORMAT: of the subclass."""
+    """`schemas.columnar.rows.RowsReader`. FORMAT: of the subclass."""
 
     FORMAT = ""
 
     def __init__(self, context: Context, bare: bool = False, compiled: Any = None) -> None:
         self._decoder = format_named(self.FORMAT).decoder(context)
-        self._shapes: dict[Any, tuple[int, Shape]] = {}
+        self._shapes: dict[Any, tuple[int, RowShape]] = {}
 
-    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[CellRows, Any]:
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         out, left = _Out(), []
         for number, (key, value) in enumerate(zip(_strings(keys), _strings(values), strict=True)):
             topic = topics.names[topics.of[number]]
@@ -51,7 +62,7 @@ class SlowReader:
         known = (id(event.table), event.key, event.table_version, event.schema_id, event.zone, event.key_only)
         columns = tuple(c for c in event.table.columns if not c.virtual)
         if known not in self._shapes:
-            shape = Shape(
+            shape = RowShape(
                 event.table, columns, event.key, event.table_version, event.schema_id, event.zone, event.key_only
             )
             self._shapes[known] = len(self._shapes), shape
@@ -86,7 +97,7 @@ class _Out:
                 self.cells.append(cell)
         return first
 
-    def rows(self, shapes: tuple[Shape, ...]) -> CellRows:
+    def rows(self, shapes: tuple[RowShape, ...]) -> Rows:
         found = np.array(self.found, np.int64).reshape(-1, 6)
         cells = np.array(self.cells, np.int64).reshape(-1, 2)
         flags = {name: np.isin(np.arange(len(found)), which) for name, which in self.flags.items()}
@@ -94,9 +105,7 @@ class _Out:
         columns = (np.ascontiguousarray(found[:, n]) for n in range(6))
         message, shape, commit_ts, op, after, before = columns
         place, length = np.ascontiguousarray(cells[:, 0]), np.ascontiguousarray(cells[:, 1])
-        return CellRows(
-            shapes, message, shape, commit_ts, op.astype(np.uint8), after, before, place, length, data, flags
-        )
+        return Rows(shapes, message, shape, commit_ts, op.astype(np.uint8), after, before, place, length, data, flags)
 
 
 def _row(columns: tuple[Column, ...], row: Row | None) -> list[Any] | None:
@@ -111,15 +120,15 @@ def _cell(column: Column, value: Value) -> Any:
     form = form_of(column)
     if value is None:
         return 0, NULL
-    if form is Form.BYTES or (form is Form.UINT and isinstance(value, bytes)):
+    if form is CellForm.BYTES or (form is CellForm.UINT and isinstance(value, bytes)):
         if not isinstance(value, bytes):
             raise _Unsayable
-        return value if form is Form.BYTES else (_signed(int.from_bytes(value, "big")), 8)
+        return value if form is CellForm.BYTES else (_signed(int.from_bytes(value, "big")), 8)
     if isinstance(value, bytes):
         raise _Unsayable
-    if form is Form.TEXT:
+    if form is CellForm.TEXT:
         return value.encode()
-    if form in (Form.INT, Form.UINT):
+    if form in (CellForm.INT, CellForm.UINT):
         return _signed(int(value)), 8
     return struct.unpack("<q", struct.pack("<d", float(value)))[0], 8
 
@@ -129,14 +138,14 @@ def _signed(number: int) -> int:
 
 
 class SlowWriter:
-    """`schemas.columnar.rows.CellWriter`. FORMAT, SOURCE: of the subclass."""
+    """`schemas.columnar.rows.RowsWriter`. FORMAT, SOURCE: of the subclass."""
 
     FORMAT, SOURCE = "", ""
 
     def __init__(self, context: Context) -> None:
         self._encoder = format_named(self.FORMAT).encoder(context)
 
-    def write(self, rows: CellRows, topics: Topics, timestamps: Any) -> Written:
+    def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         keys, values, left = [], [], np.zeros(len(rows.message), bool)
         flags: dict[str, Any] = {}
         for n, event in enumerate(events_of(rows, self.SOURCE)):
@@ -151,7 +160,7 @@ class SlowWriter:
             values.append(message.value)
             for flag in event.flags:
                 flags.setdefault(flag, np.zeros(len(left), bool))[n] = True
-        return Written(_binaries(keys), _binaries(values), left, flags)
+        return WrittenMessages(_binaries(keys), _binaries(values), left, flags)
 
 
 def _strings(given: Binaries) -> list[bytes | None]:

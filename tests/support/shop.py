@@ -9,7 +9,7 @@ from pathlib import Path
 from schemas.model.event import Message
 from schemas.model.options import Options
 from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 ZONE = "Asia/Shanghai"
@@ -37,12 +37,12 @@ def register(url: str) -> None:
         assert registry.id_of(entry.subject, entry.schema) == entry.id
 
 
-def avro_side() -> Side:
-    return Side("avro", schemas(), Options.of({}, time_zone=ZONE))
+def avro_side() -> CodecConfig:
+    return CodecConfig("avro", schemas(), Options.of({}, time_zone=ZONE))
 
 
-def debezium_side() -> Side:
-    return Side("debezium", FileSchemas([]), Options.of(DEBEZIUM_OPTIONS, time_zone=ZONE))
+def debezium_side() -> CodecConfig:
+    return CodecConfig("debezium", FileSchemas([]), Options.of(DEBEZIUM_OPTIONS, time_zone=ZONE))
 
 
 def same_json(one: bytes | None, other: bytes | None) -> bool:

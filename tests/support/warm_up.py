@@ -25,12 +25,12 @@ from tests.support.golden import ROOT
 
 # The longest first; what one needs of another's code it finds in the cache, or compiles too.
 _STEPS: tuple[Callable[[], object], ...] = (
-    partial(warm_up.warm, "avro", "debezium"),
+    partial(warm_up.warm_transcode, "avro", "debezium"),
     make_archive,
     table_decoders.warm_json,
     table_decoders.warm_craft,
     partial(warm_up.warm_lines, "debezium"),
-    partial(warm_up.warm, "debezium", "avro"),
+    partial(warm_up.warm_transcode, "debezium", "avro"),
     avro_batches.warm,
 )
 

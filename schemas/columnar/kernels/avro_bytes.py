@@ -11,11 +11,11 @@ from schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types
 
-# Places in `Work.state`.
+# Places in `Scratch.state`.
 SCRATCH = 0  # how much of the scratch holds text
 
 
-class Work(NamedTuple):
+class Scratch(NamedTuple):
     """scratch: text that is not in the messages. digits: of a number, the last first. state: see the _ constants."""
 
     scratch: Array
@@ -106,7 +106,7 @@ def unsigned_text(data: Array, pos: int, end: int) -> Any:
 
 
 @jit
-def digits_of(data: Array, pos: int, size: int, work: Work) -> int:
+def digits_of(data: Array, pos: int, size: int, work: Scratch) -> int:
     """A two's complement integer of up to 32 bytes → how many digits its magnitude has; they are in work.digits."""
     digits, limbs, count, ten = work.digits, work.limbs, 0, np.uint64(10)
     fill = np.uint64(0xFF) if data[pos] >= 128 else np.uint64(0)
@@ -152,7 +152,7 @@ def digits_of(data: Array, pos: int, size: int, work: Work) -> int:
 
 
 @jit
-def decimal(data: Array, pos: int, size: int, precision: int, scale: int, work: Work) -> int:
+def decimal(data: Array, pos: int, size: int, precision: int, scale: int, work: Scratch) -> int:
     """A DECIMAL's bytes → its text at the end of the scratch; out: the text's length, -1 where it does not fit."""
     if size < 1 or size > 32:
         return -1

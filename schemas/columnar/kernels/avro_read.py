@@ -13,7 +13,7 @@ import numpy as np
 
 from schemas.columnar.kernels.avro_bytes import (
     SCRATCH,
-    Work,
+    Scratch,
     decimal,
     little,
     long_at,
@@ -39,12 +39,12 @@ NOTHING, STRANGE, DELETED = 1 << 40, 1 << 41, 1 << 42
 # Programs of messages, where they have none: null, can't be read, a delete as avro-enable-watermark writes it.
 NULL, UNREADABLE, MARK = -1, -2, -3
 
-# Places in `Work.state`, after SCRATCH.
+# Places in `Scratch.state`, after SCRATCH.
 _OP, _COMMIT_TS, _BEFORE = range(1, 4)
 STATES = 4
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """Keys or values: bytes, where each begins and ends, and the program of each."""
 
     data: Array
@@ -52,14 +52,14 @@ class Part(NamedTuple):
     program: Array
 
 
-class Programs(NamedTuple):
+class ReadSteps(NamedTuple):
     """steps: of all programs, [step, STEP]. ends: where each program's steps end."""
 
     steps: Array
     ends: Array
 
 
-class Rows(NamedTuple):
+class ReadRows(NamedTuple):
     """The rows found, in message order. value, key: their programs, NULL where there is none. unknown: no op said."""
 
     message: Array
@@ -158,7 +158,7 @@ def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
 @jit
 def record(
     data: Array, pos: int, end: int, step: int, last: int, base: int, scratch: int, cell: int,
-    steps: Array, rows: Rows, work: Work,
+    steps: Array, rows: ReadRows, work: Scratch,
 ) -> Any:  # fmt: skip
     """One record's cells from `cell` on → (next position, -1 where it is left; next cell).
 
@@ -220,7 +220,9 @@ def record(
 
 
 @jit
-def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, rows: Rows, work: Work) -> Any:
+def read(
+    values: MessagePart, keys: MessagePart, base: int, scratch: int, programs: ReadSteps, rows: ReadRows, work: Scratch
+) -> Any:
     """All messages → (rows, cells). base, scratch: places of the keys' and the scratch's first byte."""
     state, steps, ends = work.state, programs.steps, programs.ends
     found, cell = 0, 0
@@ -272,7 +274,7 @@ def read(values: Part, keys: Part, base: int, scratch: int, programs: Programs, 
 
 
 @jit
-def rearrange(chosen: Array, source: Array, cell: int, rows: Rows) -> int:
+def rearrange(chosen: Array, source: Array, cell: int, rows: ReadRows) -> int:
     """Cells of the rows `chosen` once more, from `cell` on. source: of each new cell, the old one; -1: absent."""
     for n in chosen:
         for side in (rows.after, rows.before):
@@ -289,6 +291,6 @@ def rearrange(chosen: Array, source: Array, cell: int, rows: Rows) -> int:
     return cell
 
 
-def scratch_used(work: Work) -> int:
+def scratch_used(work: Scratch) -> int:
     """How many bytes of the scratch hold text."""
     return int(work.state[SCRATCH])

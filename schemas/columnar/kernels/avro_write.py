@@ -31,7 +31,7 @@ _ROOM = 40  # bytes that a value which is no span takes at most
 MOST_ZONED = 63  # TIMESTAMP columns of a record that may be ambiguous: bits of `folds`
 
 
-class Programs(NamedTuple):
+class WriteSteps(NamedTuple):
     """How rows are written: a program for each shape and topic.
 
     fields (int64 by 6): what it is, its cell in the row, its union, two sizes (bits; precision and scale; length), and
@@ -47,7 +47,7 @@ class Programs(NamedTuple):
     pairs: Array
 
 
-class Modes(NamedTuple):
+class WriteOptions(NamedTuple):
     """The encoder's options: with the old row, the extension, the checksum's fields, deletes as 0x03 and commit_ts."""
 
     before: bool
@@ -56,8 +56,8 @@ class Modes(NamedTuple):
     watermarks: bool
 
 
-class Rows(NamedTuple):
-    """As `CellRows` has them. commit_ts: -1 for none. program: of each row, -1 where it is left."""
+class WriteRows(NamedTuple):
+    """As `Rows` has them. commit_ts: -1 for none. program: of each row, -1 where it is left."""
 
     program: Array
     commit_ts: Array
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 @making
-def rooms(programs: Programs, modes: Modes, rows: Rows) -> Any:
+def rooms(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) -> Any:
     """Bytes that keys and values take at most."""
     fields, of, lengths = programs.fields, programs.of, rows.length
     room = np.zeros(2, np.int64)
@@ -95,7 +95,14 @@ def rooms(programs: Programs, modes: Modes, rows: Rows) -> Any:
 
 @making
 def write(
-    programs: Programs, modes: Modes, rows: Rows, part: int, out: Array, ends: Array, left: Array, folds: Array
+    programs: WriteSteps,
+    modes: WriteOptions,
+    rows: WriteRows,
+    part: int,
+    out: Array,
+    ends: Array,
+    left: Array,
+    folds: Array,
 ) -> None:
     """Keys (part KEY) or values of all rows, one after another; ends: one more than rows, from 0 on.
 

@@ -21,7 +21,7 @@ DATABASE, TABLE = 1, 2
 NUMBER, FLOAT = 1, 2
 
 
-class Plan(NamedTuple):
+class ScanTargets(NamedTuple):
     """What is looked for. names: UTF-8 of the different names, name_ends: where each ends.
 
     roles: of a name, DATABASE | TABLE; column: of a name, the column it names, else -1. codes, marks, mask: of a
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     high: int
 
 
-class Found(NamedTuple):
+class ScanResult(NamedTuple):
     """What was found. places, lengths: [new columns, then old columns][row]; a length is -1 for NULL, -2 if not sent.
 
     side: 1 new only, 2 old only, 3 both. status: by message, TAKEN or LEFT.
@@ -56,7 +56,7 @@ class Found(NamedTuple):
     status: Array
 
 
-class Work(NamedTuple):
+class ScanScratch(NamedTuple):
     """Scratch of the scan. state: see the _ constants."""
 
     sizes: Array
@@ -80,7 +80,7 @@ STATES = 17
 
 
 @jit
-def dictionary(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
+def dictionary(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) -> int:
     """Terms → the index of each in the plan's names (-1: none of them). Out: how many terms, -1 if it is none."""
     count, pos = count_of(data, pos, end, work.term_plan.shape[0])
     if pos < 0:
@@ -105,7 +105,7 @@ def dictionary(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
 
 
 @jit
-def named(data: Array, first: int, last: int, plan: Plan) -> int:
+def named(data: Array, first: int, last: int, plan: ScanTargets) -> int:
     """The plan's name with these bytes, -1 for none."""
     begin = 0
     for k in range(plan.name_ends.shape[0]):
@@ -121,7 +121,7 @@ def named(data: Array, first: int, last: int, plan: Plan) -> int:
 
 
 @jit
-def frame(data: Array, start: int, end: int, most: int, work: Work) -> bool:
+def frame(data: Array, start: int, end: int, most: int, work: ScanScratch) -> bool:
     """Version, footer and the first two size tables → the message's places in work.state, body sizes in work.sizes."""
     value, first = uvarint(data, start, end)
     if first < 0 or value != np.uint64(1):
@@ -163,7 +163,7 @@ def frame(data: Array, start: int, end: int, most: int, work: Work) -> bool:
 
 
 @jit
-def headers(data: Array, rows: int, plan: Plan, found: Found, work: Work) -> bool:
+def headers(data: Array, rows: int, plan: ScanTargets, found: ScanResult, work: ScanScratch) -> bool:
     """commit_ts, types, partitions and names of all events of the message; all must be rows of the plan's table."""
     state = work.state
     count, pos, end = state[_EVENTS], state[_HEADERS], state[_BODIES]
@@ -202,7 +202,7 @@ def headers(data: Array, rows: int, plan: Plan, found: Found, work: Work) -> boo
 
 
 @jit
-def head(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
+def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) -> int:
     """Names, types and flags of a column group → next position; work.order gets the plan's columns in their order.
 
     -1 where they are not columns of the plan in its types, each at most once.
@@ -241,7 +241,9 @@ def head(data: Array, pos: int, end: int, plan: Plan, work: Work) -> int:
 
 
 @jit
-def values(data: Array, pos: int, end: int, row: int, shift: int, found: Found, plan: Plan, work: Work) -> bool:
+def values(
+    data: Array, pos: int, end: int, row: int, shift: int, found: ScanResult, plan: ScanTargets, work: ScanScratch
+) -> bool:
     """Lengths and places of a group's values, which fill it to its end."""
     order, count, sizes = work.order, work.state[_HEAD_COLUMNS], work.ids
     if end - pos < count:
@@ -309,7 +311,9 @@ def neighbour(data: Array, at: int, pos: int, length: int, state: Array) -> None
 
 
 @jit
-def row_groups(data: Array, body: int, size: int, row: int, groups: int, plan: Plan, found: Found, work: Work) -> int:
+def row_groups(
+    data: Array, body: int, size: int, row: int, groups: int, plan: ScanTargets, found: ScanResult, work: ScanScratch
+) -> int:
     """One row's column groups → next position in the tables of group sizes, -1 if they are none."""
     columns = plan.codes.shape[0]
     parts, groups = count_of(data, groups, work.state[_LAST], 2)
@@ -344,7 +348,9 @@ def row_groups(data: Array, body: int, size: int, row: int, groups: int, plan: P
 
 
 @jit
-def scan(data: Array, starts: Array, ends: Array, message: int, plan: Plan, found: Found, work: Work) -> Any:
+def scan(
+    data: Array, starts: Array, ends: Array, message: int, plan: ScanTargets, found: ScanResult, work: ScanScratch
+) -> Any:
     """Messages from `message` on → (rows written, next message). It stops before a message that does not fit."""
     room = found.commit_ts.shape[0]
     state = work.state

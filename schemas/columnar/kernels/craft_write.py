@@ -13,7 +13,7 @@ from schemas.columnar.kernels.byte_buffers import Array, copy, put, zigzag
 from schemas.columnar.kernels.craft_cache import jit, making
 
 
-class Target(NamedTuple):
+class WriteLayout(NamedTuple):
     """What is written. names: UTF-8 of the different names in the order database, table, columns; name_ends.
 
     table: the table's place among the names; column: the columns' places. codes, flags: of the columns. keys: 1 for
@@ -32,12 +32,12 @@ class Target(NamedTuple):
 
 
 @jit
-def width(target: Target, name: int) -> int:
+def width(target: WriteLayout, name: int) -> int:
     return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
 
 
 @jit
-def write_head(target: Target, sent: Array, count: int, out: Array, at: int, ids: Array, used: Array) -> Any:
+def write_head(target: WriteLayout, sent: Array, count: int, out: Array, at: int, ids: Array, used: Array) -> Any:
     """Names, types and flags of the columns in sent[:count]; next position."""
     at = put(out, at, count)
     before = np.int64(0)
@@ -58,7 +58,7 @@ def write_head(target: Target, sent: Array, count: int, out: Array, at: int, ids
 
 @jit
 def write_group(
-    target: Target,
+    target: WriteLayout,
     contents: Array,
     places: Array,
     lengths: Array,
@@ -109,7 +109,7 @@ def write_group(
 
 @jit
 def write_message(
-    target: Target,
+    target: WriteLayout,
     contents: Array,
     places: Array,
     lengths: Array,
@@ -158,7 +158,7 @@ def write_message(
 
 
 @jit
-def write_terms(target: Target, out: Array, at: int, used: Array) -> Any:
+def write_terms(target: WriteLayout, out: Array, at: int, used: Array) -> Any:
     """The term dictionary; next position. used[used[0] + 1] gets its size."""
     begin = at
     at = put(out, at, used[0])
@@ -202,7 +202,7 @@ def footer(out: Array, at: int, size: int) -> int:
 
 @making
 def write(
-    target: Target,
+    target: WriteLayout,
     contents: Array,
     places: Array,
     lengths: Array,

@@ -31,7 +31,7 @@ fill_bits, fill_text, fill_unquoted = strings.fill_bits, strings.fill_text, stri
 fill_base64, fill_shaped = strings.fill_base64, strings.fill_shaped
 
 
-class Slots(NamedTuple):
+class SlotReaders(NamedTuple):
     """How each slot is read. a, b, c: what its filler has to know. place: its row in the buffers of its sort.
 
     room: bytes of a text at most, 0: as many as stand in the message. shapes: "0000-00-00 00:00:00", and with a T.
@@ -46,7 +46,7 @@ class Slots(NamedTuple):
     shapes: Array
 
 
-class Buffers(NamedTuple):
+class ValueBuffers(NamedTuple):
     """What is filled: words [place][row], of which unsigned is a view; decimals [place][row][low, high].
 
     offsets [place][row + 1] count from starts[place] on in texts; used [place], 0 at first: how far they are filled.
@@ -62,7 +62,7 @@ class Buffers(NamedTuple):
 
 
 @jit
-def text_starts(lengths: Array, rows: int, slots: Slots, starts: Array) -> None:
+def text_starts(lengths: Array, rows: int, slots: SlotReaders, starts: Array) -> None:
     """Where the texts of each slot begin: what is made of a content is never longer, but where `room` says so."""
     for slot in range(slots.code.shape[0]):
         if slots.code[slot] >= FIRST_TEXT:
@@ -75,7 +75,9 @@ def text_starts(lengths: Array, rows: int, slots: Slots, starts: Array) -> None:
 
 
 @jit
-def fill(data: Array, places: Array, lengths: Array, rows: int, slots: Slots, out: Buffers, bad: Array) -> None:
+def fill(
+    data: Array, places: Array, lengths: Array, rows: int, slots: SlotReaders, out: ValueBuffers, bad: Array
+) -> None:
     """places, lengths: [slot][row]. Rows with a value that is not what its column takes are marked in `bad`."""
     for first in range(0, rows, _BLOCK):
         last = min(first + _BLOCK, rows)

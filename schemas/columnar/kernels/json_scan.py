@@ -27,7 +27,7 @@ _ONES, _BLANKS, _QUOTES, _ZEROS, _SLASHES, _OVER_NINE, _HIGH = (
 )
 
 
-class Plan(NamedTuple):
+class Templates(NamedTuple):
     """Templates. text: all literals. steps: by step, (kind, start of the literal or slot, its end).
 
     starts, middles, ends: by template, the steps of the message's key are starts…middles, those of its value
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     columns: int
 
 
-class Given(NamedTuple):
+class MessageRows(NamedTuple):
     """Rows to look at: key and value in their buffers, first key place -1 where there is no key; the message of each.
 
     Rows of one message stand together.
@@ -62,7 +62,7 @@ class Given(NamedTuple):
     message: Array
 
 
-class Found(NamedTuple):
+class ValuePositions(NamedTuple):
     """What was found, by row. places, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
 
     places: Array
@@ -74,7 +74,16 @@ class Found(NamedTuple):
 
 
 @jit
-def scan(given: Given, at: int, rows: int, learn_from: int, plan: Plan, found: Found, taken: Array, last: Array) -> Any:
+def scan(
+    given: MessageRows,
+    at: int,
+    rows: int,
+    learn_from: int,
+    plan: Templates,
+    found: ValuePositions,
+    taken: Array,
+    last: Array,
+) -> Any:
     """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
 
     Stops where there is no room for a message's rows, and from given row `learn_from` on at a row that matches no
@@ -104,7 +113,7 @@ def scan(given: Given, at: int, rows: int, learn_from: int, plan: Plan, found: F
 
 
 @jit
-def _row(given: Given, at: int, plan: Plan, found: Found, row: int, last: Array) -> bool:
+def _row(given: MessageRows, at: int, plan: Templates, found: ValuePositions, row: int, last: Array) -> bool:
     """Whether a template matches; the one that did last is tried first."""
     count = plan.sides.shape[0]
     keyed = given.key_first[at] >= 0
@@ -134,7 +143,9 @@ def _row(given: Given, at: int, plan: Plan, found: Found, row: int, last: Array)
 
 
 @jit
-def _walk(data: Array, first: int, end: int, plan: Plan, step: int, stop: int, found: Found, row: int) -> bool:
+def _walk(
+    data: Array, first: int, end: int, plan: Templates, step: int, stop: int, found: ValuePositions, row: int
+) -> bool:
     """Whether data[first:end] matches the steps step…stop; notes what they found."""
     pos = first
     while step < stop:

@@ -49,7 +49,7 @@ _SIX = 6  # a control character is \u00XX
 _EPOCH = np.frombuffer(b'"1970-01-01T00:00:00Z"', np.uint8)
 
 
-class Programs(NamedTuple):
+class JsonSteps(NamedTuple):
     """text: all literals. steps: WIDTH numbers each, one after another. table: [program][…]."""
 
     text: Array
@@ -57,8 +57,8 @@ class Programs(NamedTuple):
     table: Array
 
 
-class Rows(NamedTuple):
-    """Cells as `CellRows` has them; program: of each row, -1 to leave it; commit_ts: known or made up, else 0."""
+class JsonRows(NamedTuple):
+    """Cells as `Rows` has them; program: of each row, -1 to leave it; commit_ts: known or made up, else 0."""
 
     program: Array
     commit_ts: Array
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     data: Array
 
 
-class Out(NamedTuple):
+class JsonOutput(NamedTuple):
     """key_ends, value_ends: one more than rows, the first 0. notes: (row, id). state: as above."""
 
     keys: Array
@@ -85,7 +85,7 @@ class Out(NamedTuple):
 
 
 @jit
-def write(at: int, rows: Rows, programs: Programs, zones: Array, out: Out) -> int:
+def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonOutput) -> int:
     """Writes on from row `at`; out: the first row not written, for which there may not be room."""
     text, steps, table, state, notes, left = (
         programs.text,
@@ -305,7 +305,7 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Arr
 
 
 @jit
-def unsized(rows: Rows, shape: Array, skip: Array, ends: Array, columns: Array, kinds: Array) -> None:
+def unsized(rows: JsonRows, shape: Array, skip: Array, ends: Array, columns: Array, kinds: Array) -> None:
     """By row, a bit for each DATETIME column without fsp: whether its first text has more than three fraction digits.
 
     ends, columns: by shape, these columns. skip: rows of which the old row is of no account.

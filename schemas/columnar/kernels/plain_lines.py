@@ -34,7 +34,7 @@ _OFFSET, _COMMIT_TS, _AFTER, _EXTRA, _BYTES = (
 )
 
 
-class Lines(NamedTuple):
+class LineLiterals(NamedTuple):
     """Literals. text: all of them; the others are int64 (first byte, size) in it, by number.
 
     topics: the line up to its partition; before_op, before_row: by shape; flags: up to the line's end but for what it
@@ -53,7 +53,7 @@ class Lines(NamedTuple):
     ends: Array
 
 
-class Rows(NamedTuple):
+class LineRows(NamedTuple):
     """By row: numbers of its literals, of what it says (NONE where it does not), and its first cells (-1: none).
 
     extra: bytes that stand beside it, extra_ends: where those of each row end, one more than rows.
@@ -82,8 +82,10 @@ def odd(data: Array) -> int:
 
 
 @jit
-def fill(lines: Lines, rows: Rows, texts: Array, places: Array, length: Array, out: Array, ends: Array) -> None:
-    """Lines one after another. texts, places: of the cells; length: as `CellRows` has it."""
+def fill(
+    lines: LineLiterals, rows: LineRows, texts: Array, places: Array, length: Array, out: Array, ends: Array
+) -> None:
+    """Lines one after another. texts, places: of the cells; length: as `Rows` has it."""
     to = 0
     text, names, cells, hexed = lines.text, lines.names, lines.cells, lines.hexed
     for row in range(rows.shape.shape[0]):

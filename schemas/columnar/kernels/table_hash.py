@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.typed_cells import _ONE, Array
+from schemas.columnar.kernels.typed_cells import ONE, Array
 from schemas.columnar.kernels.typed_cells_cache import jit
 
 # ---------------------------------------------------------------------------------- which table a message is of
@@ -34,7 +34,7 @@ def _hash(data: Array, pos: int, end: int) -> Any:
     found = np.uint64(0xCBF29CE484222325)
     for i in range(pos, end):
         found = (found ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    return found | _ONE
+    return found | ONE
 
 
 @jit

@@ -17,7 +17,7 @@ DECIMAL_ROOM = 42  # sign, 39 digits of 128 bits, point; one more for the zero b
 _LEAST, _MOST = -342, 308
 _LOW32 = np.uint64(0xFFFFFFFF)
 _BILLION = np.uint64(1_000_000_000)
-_ONE = np.uint64(1)
+ONE = np.uint64(1)
 
 
 def _powers() -> Any:
@@ -58,14 +58,14 @@ def _float_bits(w: Any, q: int) -> Any:
         return np.uint64(0x7FF) << np.uint64(52)
     zeros = 0
     while not w >> np.uint64(63):
-        w <<= _ONE
+        w <<= ONE
         zeros += 1
     high, low = _product(w, _POWERS[q - _LEAST, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
         more, _ = _product(w, _POWERS[q - _LEAST, 1])
         low += more
         if low < more:
-            high += _ONE
+            high += ONE
     upper = np.int64(high >> np.uint64(63))
     mantissa = high >> np.uint64(upper + 9)
     power = ((217706 * q) >> 16) + 63 + upper - zeros + 1023
@@ -73,17 +73,17 @@ def _float_bits(w: Any, q: int) -> Any:
         if power <= -63:
             return np.uint64(0)
         mantissa >>= np.uint64(1 - power)
-        return (mantissa + (mantissa & _ONE)) >> _ONE  # the carry into bit 52 makes it the least normal number
-    exactly_between = low <= _ONE and -4 <= q <= 23 and mantissa & np.uint64(3) == _ONE
+        return (mantissa + (mantissa & ONE)) >> ONE  # the carry into bit 52 makes it the least normal number
+    exactly_between = low <= ONE and -4 <= q <= 23 and mantissa & np.uint64(3) == ONE
     if exactly_between and mantissa << np.uint64(upper + 9) == high:
-        mantissa -= _ONE
-    mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
+        mantissa -= ONE
+    mantissa = (mantissa + (mantissa & ONE)) >> ONE
     if mantissa >> np.uint64(53):
-        mantissa >>= _ONE
+        mantissa >>= ONE
         power += 1
     if power >= 2047:
         return np.uint64(0x7FF) << np.uint64(52)
-    return (mantissa & ((_ONE << np.uint64(52)) - _ONE)) | (np.uint64(power) << np.uint64(52))
+    return (mantissa & ((ONE << np.uint64(52)) - ONE)) | (np.uint64(power) << np.uint64(52))
 
 
 @jit
@@ -125,7 +125,7 @@ def read_reals(data: Array, offsets: Array, valid: Array, out: Array, left: Arra
             left[count] = row
             count += 1
             continue
-        out[row] = _float_bits(w, power) | (_ONE << np.uint64(63) if negative else np.uint64(0))
+        out[row] = _float_bits(w, power) | (ONE << np.uint64(63) if negative else np.uint64(0))
     return count
 
 
@@ -141,8 +141,8 @@ def write_decimals(pairs: Array, valid: Array, scale: int, out: Array, place: Ar
         low, high = pairs[row, 0], pairs[row, 1]
         negative = high >> np.uint64(63) != np.uint64(0)
         if negative:
-            low = ~low + _ONE
-            high = ~high + (_ONE if low == np.uint64(0) else np.uint64(0))
+            low = ~low + ONE
+            high = ~high + (ONE if low == np.uint64(0) else np.uint64(0))
         end = (row + 1) * DECIMAL_ROOM
         at, written = end, 0
         while high or low or written <= scale:

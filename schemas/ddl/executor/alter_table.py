@@ -16,13 +16,13 @@ from schemas.ddl.parser.statements import (
     ChangeColumn,
     Clause,
     ColumnDef,
+    ColumnPosition,
     ConvertTo,
     DefaultValue,
     DropColumn,
     DropIndex,
     ExchangePartition,
     NoColumnEffect,
-    Position,
     RenameColumn,
     RenameIndex,
     RenameTo,
@@ -90,7 +90,7 @@ def _add_columns(work: _Work, clause: AddColumns) -> Table:
     return executor_indexes.with_indexes(work.table, clause.indexes)
 
 
-def _placed(work: _Work, columns: tuple[Column, ...], one: Column, at: Position | None) -> tuple[Column, ...]:
+def _placed(work: _Work, columns: tuple[Column, ...], one: Column, at: ColumnPosition | None) -> tuple[Column, ...]:
     if at is None:
         return (*columns, one)
     if not at.after:

@@ -25,12 +25,12 @@ from schemas.ddl.parser.statements import (
     DropTables,
     ExchangePartition,
     FlashbackDatabase,
-    Name,
     NoRowEffect,
     RecoverTable,
     RenameTables,
     RenameTo,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.model.errors import DdlError
@@ -69,7 +69,7 @@ def touched(catalog: Catalog, statement: Statement, db: str = "") -> tuple[Table
     return ()
 
 
-def _id(name: Name, db: str) -> TableId:
+def _id(name: TableName, db: str) -> TableId:
     if not (name.db or db):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {name.table} in? None is chosen")
     return TableId(name.db or db, name.table)
@@ -135,7 +135,7 @@ def _stored(catalog: Catalog, database: Database, table: Table) -> Catalog:
     return catalog.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
 
 
-def _like(catalog: Catalog, name: Name, db: str, id_: TableId) -> Table:
+def _like(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
     return replace(_table(catalog, _id(name, db))[1], id=id_)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from schemas.ddl.executor.apply import apply, touched
 from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import SHOW, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
 from schemas.model import values
@@ -22,7 +22,7 @@ class DdlText:
     commit_ts: int
     db: str
     query: str
-    mode: Mode = WIRE
+    mode: LexicalMode = WIRE
 
 
 def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[TableVersion]:

@@ -10,7 +10,7 @@ from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
 from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
 from schemas.ddl.parser.literals import quoted
-from schemas.ddl.parser.statements import ColumnDef, DataType, DefaultValue, Position
+from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
 
 # Words that name a type → the type of schemas.model.types they stand for. Longer phrases first.
 _TYPE_WORDS: tuple[tuple[tuple[str, ...], str], ...] = tuple(
@@ -143,12 +143,12 @@ def column_definition(c: Cursor) -> ColumnDef:
         made = changed
 
 
-def position(c: Cursor) -> Position | None:
+def position(c: Cursor) -> ColumnPosition | None:
     """FIRST, AFTER column, or nothing."""
     if c.accept("FIRST"):
-        return Position()
+        return ColumnPosition()
     if c.accept("AFTER"):
-        return Position(c.column())
+        return ColumnPosition(c.column())
     return None
 
 

@@ -13,13 +13,13 @@ from schemas.ddl.parser.lexer import (
     QUOTED,
     STRING,
     WORD,
-    Mode,
+    LexicalMode,
     Token,
     described,
     syntax_error,
     tokens,
 )
-from schemas.ddl.parser.statements import Name
+from schemas.ddl.parser.statements import TableName
 from schemas.model.errors import DdlError
 
 MAX_DEPTH = 60
@@ -52,7 +52,7 @@ class Cursor:
 
     __slots__ = ("_depth", "all", "at", "db", "mode", "text", "token", "upper")
 
-    def __init__(self, text: str, mode: Mode, db: str = "") -> None:
+    def __init__(self, text: str, mode: LexicalMode, db: str = "") -> None:
         self.text = text
         self.mode = mode
         self.db = db
@@ -156,12 +156,12 @@ class Cursor:
         assert isinstance(value, str)
         return value
 
-    def table(self) -> Name:
+    def table(self) -> TableName:
         """db.table or table."""
         first = self.name("a table's name")
         if self.accept("."):
-            return Name(first, self.after_dot("a table's name"))
-        return Name("", first)
+            return TableName(first, self.after_dot("a table's name"))
+        return TableName("", first)
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""

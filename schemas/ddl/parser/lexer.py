@@ -29,7 +29,7 @@ _ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class LexicalMode:
     """A lexical mode. Only `typed` depends on the session's sql_mode."""
 
     backslashes: bool
@@ -40,7 +40,7 @@ class Mode:
     high_not: bool = False
 
     @classmethod
-    def typed(cls, sql_mode: str = "") -> Mode:
+    def typed(cls, sql_mode: str = "") -> LexicalMode:
         """Of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
         words = {word.strip().upper() for word in sql_mode.split(",")}
         ansi = bool(words & _ANSI_MODES)
@@ -53,14 +53,14 @@ class Mode:
         )
 
 
-WIRE = Mode(backslashes=False)
-TYPED = Mode.typed()
-SHOW = Mode(backslashes=True, literal_inside=True)
+WIRE = LexicalMode(backslashes=False)
+TYPED = LexicalMode.typed()
+SHOW = LexicalMode(backslashes=True, literal_inside=True)
 # A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
 _MODES = {"debezium-mysql": TYPED}
 
 
-def mode_of(format_name: str) -> Mode:
+def mode_of(format_name: str) -> LexicalMode:
     """The lexical mode in which a wire format (a name of FORMATS) carries DDL."""
     return _MODES.get(format_name, WIRE)
 
@@ -118,7 +118,7 @@ def described(token: Token, text: str) -> str:
     return repr(found if len(found) <= 40 else found[:40] + "…")
 
 
-def tokens(text: str, mode: Mode) -> list[Token]:
+def tokens(text: str, mode: LexicalMode) -> list[Token]:
     """All tokens, with END as the last. DdlError DDL_SYNTAX for what is no SQL, DDL_TOO_LONG beyond MAX_LENGTH."""
     if len(text) > MAX_LENGTH:
         raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
@@ -126,7 +126,7 @@ def tokens(text: str, mode: Mode) -> list[Token]:
 
 
 class _Lexer:
-    def __init__(self, text: str, mode: Mode) -> None:
+    def __init__(self, text: str, mode: LexicalMode) -> None:
         self.text = text
         self.mode = mode
         self.out: list[Token] = []

@@ -12,7 +12,7 @@ from typing import Literal
 from schemas.ddl.parser import alter_clauses, partitions
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, Mode
+from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
 from schemas.ddl.parser.statements import (
     AddIndex,
     AlterDatabase,
@@ -25,12 +25,12 @@ from schemas.ddl.parser.statements import (
     DropTables,
     FlashbackDatabase,
     IndexDef,
-    Name,
     NoColumnEffect,
     NoRowEffect,
     RecoverTable,
     RenameTables,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.ddl.parser.table_elements import elements, index_options, table_options
@@ -40,7 +40,7 @@ from schemas.model.errors import DdlError
 Temporary = Literal["", "local", "global"]
 
 
-def parse(text: str, mode: Mode = TYPED, db: str = "") -> Statement:
+def parse(text: str, mode: LexicalMode = TYPED, db: str = "") -> Statement:
     """One DDL statement. db: the current database, for names in stored expressions.
 
     DdlError DDL_SYNTAX (line, column, what is expected) or DDL_TOO_LONG.
@@ -137,7 +137,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     return CreateTable(table, columns, indexes, options, None, lenient, temporary)
 
 
-def _like(c: Cursor) -> Name | None:
+def _like(c: Cursor) -> TableName | None:
     if c.accept("LIKE"):
         return c.table()
     if c.upper == "(" and c.ahead().upper == "LIKE":
@@ -216,7 +216,7 @@ _DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
 }  # fmt: skip
 
 
-def _tables(c: Cursor) -> tuple[Name, ...]:
+def _tables(c: Cursor) -> tuple[TableName, ...]:
     found = [c.table()]
     while c.accept(","):
         found.append(c.table())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 
-class Name(NamedTuple):
+class TableName(NamedTuple):
     """A table as a statement names it; db is "" where the statement leaves it to the current database."""
 
     db: str
@@ -81,7 +81,7 @@ class TableOptions:
 
 # ---- clauses of ALTER TABLE
 @dataclass(frozen=True, slots=True)
-class Position:
+class ColumnPosition:
     """FIRST (after is "") or AFTER a column."""
 
     after: str = ""
@@ -90,7 +90,7 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class AddColumns:
     columns: tuple[ColumnDef, ...]
-    position: Position | None = None
+    position: ColumnPosition | None = None
     if_not_exists: bool = False
     indexes: tuple[IndexDef, ...] = ()
 
@@ -101,7 +101,7 @@ class ChangeColumn:
 
     old: str
     column: ColumnDef
-    position: Position | None = None
+    position: ColumnPosition | None = None
     if_exists: bool = False
 
 
@@ -147,7 +147,7 @@ class RenameIndex:
 
 @dataclass(frozen=True, slots=True)
 class RenameTo:
-    new: Name
+    new: TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class ConvertTo:
 class ExchangePartition:
     """Two tables change rows; neither changes its columns."""
 
-    table: Name
+    table: TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +217,11 @@ class FlashbackDatabase:
 class CreateTable:
     """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global"."""
 
-    table: Name
+    table: TableName
     columns: tuple[ColumnDef, ...] = ()
     indexes: tuple[IndexDef, ...] = ()
     options: TableOptions = field(default_factory=TableOptions)
-    like: Name | None = None
+    like: TableName | None = None
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
 
@@ -231,7 +231,7 @@ class CreateRelation:
     """A view or a sequence: a name that holds no rows."""
 
     kind: Literal["view", "sequence"]
-    table: Name
+    table: TableName
     replace: bool = False
     if_not_exists: bool = False
 
@@ -241,7 +241,7 @@ class DropTables:
     """DROP TABLE, DROP VIEW, DROP SEQUENCE."""
 
     kind: Literal["table", "view", "sequence"]
-    tables: tuple[Name, ...]
+    tables: tuple[TableName, ...]
     if_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
 
@@ -250,19 +250,19 @@ class DropTables:
 class RenameTables:
     """In order: a later pair sees what an earlier one did."""
 
-    pairs: tuple[tuple[Name, Name], ...]
+    pairs: tuple[tuple[TableName, TableName], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    table: Name
+    table: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
     """Also CREATE INDEX and DROP INDEX."""
 
-    table: Name
+    table: TableName
     clauses: tuple[Clause, ...]
 
 
@@ -270,7 +270,7 @@ class AlterTable:
 class RecoverTable:
     """RECOVER TABLE and FLASHBACK TABLE … [TO new]. table is None when a job number names it."""
 
-    table: Name | None
+    table: TableName | None
     new: str = ""
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import json_exact
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.field_positions import trace_record
-from schemas.formats.avro.record import Record, compile_record
-from schemas.formats.base import Context, FieldTrace
+from schemas.formats.avro.record import RecordReader, compile_record
+from schemas.formats.base import Context, FieldPosition
 from schemas.formats.framing import unframed
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -26,7 +26,7 @@ from schemas.model.names import avro_subject, own_names
 from schemas.model.ports import SchemaId, SchemaSource
 from schemas.model.table import Table, TableVersion, Value
 
-_DDL, _WATERMARK, _DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
+DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
 
@@ -40,8 +40,8 @@ class AvroDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._records: Bounded[SchemaId, Record] = Bounded(100_000)
-        self._tables: Bounded[tuple[Any, ...], tuple[Record, Table]] = Bounded(100_000)
+        self._records: BoundedCache[SchemaId, RecordReader] = BoundedCache(100_000)
+        self._tables: BoundedCache[tuple[Any, ...], tuple[RecordReader, Table]] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas)
 
     def decode(self, message: Message) -> list[Event]:
@@ -53,17 +53,17 @@ class AvroDecoder:
                 "and which row it was can't be known"
             )
             raise WireError("EMPTY_RECORD", details=details)
-        if value and message.key is None and value[0] in (_DDL, _WATERMARK):
+        if value and message.key is None and value[0] in (DDL, WATERMARK):
             return [_out_of_band(value)]
-        if value and value[0] == _DELETE and len(value) == 9:
+        if value and value[0] == DELETE and len(value) == 9:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
         return [self._delete(message, None) if value is None else self._upsert(message, value)]
 
-    def trace(self, message: Message) -> list[FieldTrace]:
+    def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of key and value; a Glue message's offsets are in its inflated body."""
-        found: list[FieldTrace] = []
+        found: list[FieldPosition] = []
         for part, data in (("key", message.key), ("value", message.value)):
-            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == _DELETE and len(data) == 9):
+            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9):
                 schema_id, body, pos = unframed(data, part)
                 side = "key" if part == "key" else "after"
                 traced = trace_record(self._record(schema_id, part), body, pos, part, side)
@@ -72,14 +72,14 @@ class AvroDecoder:
                 found += traced
         return found
 
-    def _record(self, schema_id: SchemaId, where: str) -> Record:
+    def _record(self, schema_id: SchemaId, where: str) -> RecordReader:
         record = self._records.get(schema_id)
         if record is None:
             record = compile_record(self._context.schemas.by_id(schema_id, where), where)
             self._records[schema_id] = record
         return record
 
-    def _read(self, data: bytes, where: str) -> tuple[SchemaId, Record, dict[str, Any]]:
+    def _read(self, data: bytes, where: str) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
         schema_id, data, pos = unframed(data, where)
         record = self._record(schema_id, where)
         row, pos = record.read(data, pos, where)
@@ -87,7 +87,7 @@ class AvroDecoder:
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
         return schema_id, record, row
 
-    def _key(self, data: bytes) -> tuple[SchemaId, Record, dict[str, Any]]:
+    def _key(self, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
         schema_id, key, row = self._read(data, "key")
         if key.of_value:
             beside = ", ".join(f.name for f in key.fields if f.name in key.extension or f.name == publish.BEFORE)
@@ -131,8 +131,8 @@ class AvroDecoder:
 
     def _event(
         self,
-        record: Record,
-        key: Record | None,
+        record: RecordReader,
+        key: RecordReader | None,
         change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
         schema_id: SchemaId,
         flags: list[str],
@@ -164,7 +164,7 @@ class AvroDecoder:
             schema_id if isinstance(schema_id, int) else None, version.commit_ts if version else None, flags, extra,
         )  # fmt: skip
 
-    def _table(self, record: Record, keys: tuple[str, ...]) -> Table:
+    def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
         known = self._tables.get((id(record), keys))
         if known is not None and known[0] is record:
             return known[1]
@@ -173,7 +173,7 @@ class AvroDecoder:
         self._tables[id(record), keys] = record, table
         return table
 
-    def _version(self, record: Record, commit_ts: int | None) -> TableVersion | None:
+    def _version(self, record: RecordReader, commit_ts: int | None) -> TableVersion | None:
         if self._context.tables is None:
             return None
         names = tuple(c.name for c in record.columns)
@@ -183,12 +183,12 @@ class AvroDecoder:
 class NewestRecords:
     """The newest value schemas of topics, asked for once."""
 
-    def __init__(self, schemas: SchemaSource, compiled: Callable[[str, str], Record] = compile_record) -> None:
+    def __init__(self, schemas: SchemaSource, compiled: Callable[[str, str], RecordReader] = compile_record) -> None:
         """compiled: as `compile_record`, for one that keeps what it made."""
         self._schemas, self._compiled = schemas, compiled
-        self._found: Bounded[str, Record | None] = Bounded()
+        self._found: BoundedCache[str, RecordReader | None] = BoundedCache()
 
-    def of(self, topic: str | None) -> Record | None:
+    def of(self, topic: str | None) -> RecordReader | None:
         """Compiled; None where there is none, or one that is not TiCDC's: a delete's key says enough."""
         if topic is None:
             return None
@@ -219,7 +219,7 @@ def _checksum(extra: dict[str, Any]) -> dict[str, Any]:
 
 def _out_of_band(value: bytes) -> Event:
     """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
-    if value[0] == _WATERMARK:
+    if value[0] == WATERMARK:
         if len(value) != 9:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         commit_ts = int.from_bytes(value[1:], "big")
@@ -237,13 +237,13 @@ def _out_of_band(value: bytes) -> Event:
         raise WireError("MALFORMED", where="value", details=f"not a DDL event: {error}") from error
 
 
-def _tso(commit_ts: int) -> bytes:
+def tso(commit_ts: int) -> bytes:
     if not 0 <= commit_ts <= MAX_TSO:
         raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
     return commit_ts.to_bytes(8, "big")
 
 
-def _checksum_fields(given: Any) -> bytes:
+def checksum_fields(given: Any) -> bytes:
     """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
     checksum = given if isinstance(given, dict) else {}
     current, corrupted = checksum.get("current"), checksum.get("corrupted", False)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from schemas.codec import avro as binary
 from schemas.codec import go_text
 from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.avro.decoder import _DDL, _DELETE, _WATERMARK, _checksum_fields, _tso
+from schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
 from schemas.formats.avro.record import RowWriter
-from schemas.formats.avro.schema_ids import Plans
+from schemas.formats.avro.schema_ids import SchemaIds
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.framing import frame
 from schemas.model.errors import LossyError, SetupError, WireError
@@ -25,7 +25,7 @@ class AvroEncoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._options = context.options
-        self._plans = Plans(context.schemas, context.options)
+        self._plans = SchemaIds(context.schemas, context.options)
         given = self._options
         strings = {given.avro_decimal_handling_mode, given.avro_bigint_unsigned_handling_mode} == {"string"}
         if given.enable_row_checksum and not (given.enable_tidb_extension and strings):
@@ -56,7 +56,7 @@ class AvroEncoder:
             value = frame(plan.value.id, self._value(plan.value.write, event, row, origin))
             return [self._message(event, origin, key, value)]
         if self._watermarks and event.commit_ts is not None:
-            return [self._message(event, origin, key, bytes([_DELETE]) + _tso(event.commit_ts))]
+            return [self._message(event, origin, key, bytes([DELETE]) + tso(event.commit_ts))]
         if key is None and self._options.on_lossy == "error":
             details = "a delete of a table without primary key has neither key nor value in Avro: the row would be lost"
             raise LossyError("LOSSY_VALUE", column="*", details=details)
@@ -79,14 +79,14 @@ class AvroEncoder:
         if not self._watermarks:
             return []
         if isinstance(event, Watermark):
-            return [replace(origin, key=None, value=bytes([_WATERMARK]) + _tso(event.commit_ts))]
+            return [replace(origin, key=None, value=bytes([WATERMARK]) + tso(event.commit_ts))]
         ddl_type = ddl_type_of(event)
         if event.commit_ts is None or ddl_type is None:
             return []
         body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
                 "commitTs": event.commit_ts}  # fmt: skip
         text = go_text.go_json(body).encode("utf-8", "surrogateescape")  # a statement may hold bytes that are no text
-        return [replace(origin, key=None, value=bytes([_DDL]) + text)]
+        return [replace(origin, key=None, value=bytes([DDL]) + text)]
 
     def _value(self, write: RowWriter, event: RowChange, row: Row, origin: Message) -> bytes:
         options = self._options
@@ -102,5 +102,5 @@ class AvroEncoder:
                 raise LossyError("LOSSY_VALUE", column="_tidb_commit_ts", details=details)
             out.append(binary.write_long(commit_ts) + binary.write_long(tso_physical_ms(commit_ts)))
         if options.enable_row_checksum:
-            out.append(_checksum_fields(event.extra.get("checksum")))
+            out.append(checksum_fields(event.extra.get("checksum")))
         return b"".join(out)

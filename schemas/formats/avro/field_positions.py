@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from schemas.codec import avro as binary
-from schemas.formats.avro.record import Record
+from schemas.formats.avro.record import RecordReader
 from schemas.formats.avro.schema import BEFORE
-from schemas.formats.base import FieldTrace
+from schemas.formats.base import FieldPosition
 from schemas.model.errors import WireError
 
 
-def trace_record(record: Record, data: bytes, pos: int, part: str, side: str) -> list[FieldTrace]:
+def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: str) -> list[FieldPosition]:
     """The fields of a record that begins at `pos`; those of the old row on side "before". WireError when it is cut."""
     found = []
     for field in record.fields:
         start = pos
         try:
             value, pos = field.read(data, pos)
-        except binary.Cut as cut:
+        except binary.TruncatedValue as cut:
             raise WireError("TRUNCATED", where=part, field=f"field {field.name!r}", details=str(cut)) from cut
         except ValueError as error:
             raise WireError("MALFORMED", where=part, details=f"field {field.name!r}: {error}") from error
@@ -26,5 +26,5 @@ def trace_record(record: Record, data: bytes, pos: int, part: str, side: str) ->
         else:
             beside = "" if field.name in record.extension or field.name == BEFORE else side
             said = "" if beside else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-            found.append(FieldTrace(part, start, raw, field.wire, beside, field.name, value=said))
+            found.append(FieldPosition(part, start, raw, field.wire, beside, field.name, value=said))
     return found

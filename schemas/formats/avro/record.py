@@ -40,7 +40,7 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordReader:
     """A compiled record: its fields, the columns among them, and the table's (sanitised) name."""
 
     id: TableId
@@ -48,7 +48,7 @@ class Record:
     fields: tuple[_Field, ...]
     columns: tuple[Column, ...]
     extension: tuple[str, ...]
-    before: Record | None
+    before: RecordReader | None
 
     @property
     def of_value(self) -> bool:
@@ -61,14 +61,14 @@ class Record:
             try:
                 value, pos = field.read(data, pos)
                 row[field.name] = value if value is None or field.convert is None else field.convert(value)
-            except binary.Cut as cut:
+            except binary.TruncatedValue as cut:
                 raise WireError("TRUNCATED", where=where, field=f"field {field.name!r}", details=str(cut)) from cut
             except ValueError as error:
                 raise WireError("MALFORMED", where=where, details=f"field {field.name!r}: {error}") from error
         return row, pos
 
 
-def compile_record(text: str, where: str) -> Record:
+def compile_record(text: str, where: str) -> RecordReader:
     """Schema text → compiled reader. WireError UNSUPPORTED_SCHEMA for what TiCDC would not register."""
     try:
         return _record(json.loads(text), where)
@@ -77,7 +77,7 @@ def compile_record(text: str, where: str) -> Record:
         raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
 
 
-def _record(schema: Mapping[str, Any], where: str) -> Record:
+def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     if schema["type"] != "record":
         raise ValueError(f"a record is needed, this is a {schema['type']}")
     keyspace, _, db = schema.get("namespace", "").rpartition(".")
@@ -113,7 +113,7 @@ def _record(schema: Mapping[str, Any], where: str) -> Record:
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
     id_ = TableId(db, schema["name"])
-    return Record(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
+    return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
 def _required(read: binary.Reader) -> binary.Reader:

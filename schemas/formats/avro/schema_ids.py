@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.record import RowWriter, row_writer
 from schemas.model.names import avro_subject
@@ -18,7 +18,7 @@ from schemas.model.table import Column, Table
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecordSchema:
     """A key or value record: its schema's id, its columns in the record's order, and what writes them."""
 
     id: SchemaId
@@ -27,24 +27,24 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KeyValueSchemas:
     """Key and value record of a table on a topic.
 
     No key: the table has no primary key. No value: for deletes that have none, whose schema TiCDC does not register.
     """
 
-    key: Part | None
-    value: Part | None
+    key: RecordSchema | None
+    value: RecordSchema | None
 
 
-class Plans:
+class SchemaIds:
     """Plans by table and topic. options: with the keyspace of this side; an event may come with its own."""
 
     def __init__(self, schemas: SchemaSource, options: Options) -> None:
         self._schemas, self._options = schemas, options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, Plan]] = Bounded()
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, KeyValueSchemas]] = BoundedCache()
 
-    def of(self, table: Table, topic: str, keyspace: str | None, valued: bool) -> Plan:
+    def of(self, table: Table, topic: str, keyspace: str | None, valued: bool) -> KeyValueSchemas:
         """The plan; the key's schema is registered before the value's.
 
         WireError as `publish.value_schema` and `SchemaSource.id_of`, SetupError as the latter.
@@ -59,9 +59,9 @@ class Plans:
         if valued:
             text = publish.value_schema(table, options)
             value = self._part(topic, "value", text, publish.value_columns(table, options), options)
-        plan = Plan(key, value)
+        plan = KeyValueSchemas(key, value)
         self._plans[topic, id(table), keyspace, valued] = table, plan
         return plan
 
-    def _part(self, topic: str, part: str, text: str, columns: tuple[Column, ...], options: Options) -> Part:
-        return Part(self._schemas.id_of(avro_subject(topic, part), text), columns, row_writer(columns, options))
+    def _part(self, topic: str, part: str, text: str, columns: tuple[Column, ...], options: Options) -> RecordSchema:
+        return RecordSchema(self._schemas.id_of(avro_subject(topic, part), text), columns, row_writer(columns, options))

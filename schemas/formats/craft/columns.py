@@ -99,7 +99,7 @@ Read = Callable[[bytes], Value]
 """Content → plain value. ValueError when it is not of the column's type; Odd when it says more than the value does."""
 
 
-class Odd(Exception):
+class RawValue(Exception):
     """A value whose content can't be made from it again (it has to be kept), with a flag or ""."""
 
     def __init__(self, value: Value, flag: str = "") -> None:
@@ -129,7 +129,7 @@ def number(content: bytes) -> int:
 def _short(content: bytes, value: Value) -> Value:
     """The value of a number; Odd when a shorter spelling would say the same."""
     if len(content) > 1 and not content[-1]:
-        raise Odd(value)
+        raise RawValue(value)
     return value
 
 
@@ -174,8 +174,8 @@ def _float(_column: Column, content: bytes) -> Value:
         pass
     # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
     if math.isfinite(found):
-        raise Odd(values.double_text(found), FLOAT_DAMAGED)
-    raise Odd("NaN" if math.isnan(found) else "+Inf" if found > 0 else "-Inf", FLOAT_DAMAGED)
+        raise RawValue(values.double_text(found), FLOAT_DAMAGED)
+    raise RawValue("NaN" if math.isnan(found) else "+Inf" if found > 0 else "-Inf", FLOAT_DAMAGED)
 
 
 def _decimal(column: Column, content: bytes) -> Value:
@@ -200,7 +200,7 @@ def _enum(column: Column, content: bytes) -> Value:
         raise ValueError(f"element {found} of an ENUM of {len(column.elements)}")
     if not found:
         if "" in column.elements:
-            raise Odd("")  # 0 is the invalid value, not the element ''
+            raise RawValue("")  # 0 is the invalid value, not the element ''
         return _short(content, "")
     return _short(content, column.elements[found - 1])
 
@@ -213,7 +213,7 @@ def _set(column: Column, content: bytes) -> Value:
         raise ValueError(f"mask {found} of a SET of {len(column.elements)}")
     text = ",".join(name for i, name in enumerate(column.elements) if found >> i & 1)
     if "" in column.elements and set_mask(column.elements, text) != found:
-        raise Odd(text)
+        raise RawValue(text)
     return _short(content, text)
 
 

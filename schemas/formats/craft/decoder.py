@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.craft import columns, damaged_floats
-from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Group, Head, Parser, Part, RowEvent
+from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Head, MessageParser, Part, RowEvent, RowSide
 from schemas.formats.craft.primitives import malformed
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -38,8 +38,8 @@ class CraftDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._parser = Parser()
-        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(256)
+        self._parser = MessageParser()
+        self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(256)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events. WireError MALFORMED (with the byte), TOO_LARGE, EMPTY_RECORD."""
@@ -96,7 +96,7 @@ class CraftDecoder:
 
 
 def _read(
-    data: bytes, group: Group, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], side: str
+    data: bytes, group: RowSide, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], side: str
 ) -> Row:
     """The values of one side of a row."""
     row: dict[str, str | bytes | None] = {}
@@ -108,7 +108,7 @@ def _read(
         content = data[pos : pos + length]
         try:
             row[name] = readers[name](content)
-        except columns.Odd as odd:
+        except columns.RawValue as odd:
             row[name] = odd.value
             raw.setdefault(side, {})[name] = content.hex()
             if odd.flag:

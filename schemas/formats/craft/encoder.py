@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.craft import columns
-from schemas.formats.craft.layout import NO_PARTITION, Cells, RowOut, write_ddl, write_resolved, write_rows
+from schemas.formats.craft.layout import NO_PARTITION, RowCells, RowOut, write_ddl, write_resolved, write_rows
 from schemas.formats.craft.primitives import check_utf8
 from schemas.model import values
 from schemas.model.errors import WireError
@@ -39,7 +39,7 @@ class CraftEncoder:
 
     def __init__(self, context: Context) -> None:
         self._options: Options = context.options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = Bounded(256)
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = BoundedCache(256)
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """An event → its message. A DDL without commit_ts, or of which nothing tells TiDB's type, can't be written."""
@@ -123,7 +123,7 @@ class CraftEncoder:
 
     def _side(
         self, event: RowChange, plan: dict[str, _Cell], row: Row | None, side: str, extra: Mapping[str, Any]
-    ) -> Cells | None:
+    ) -> RowCells | None:
         if row is None:
             return None
         cells = self._cells(event, plan, row, side)
@@ -138,7 +138,7 @@ class CraftEncoder:
                 contents.append(_kept(name, raw[name]))
             else:
                 contents.append(self._content(event, cell, value))
-        return Cells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
+        return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
 
     def _cells(self, event: RowChange, plan: dict[str, _Cell], row: Row, side: str) -> list[_Cell]:
         """The columns to write: in the order they were read in, or the table's."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.craft.primitives import (
     delta_uvarints,
     delta_varints,
@@ -54,7 +54,7 @@ class Head:
 
 
 @dataclass(slots=True)
-class Group:
+class RowSide:
     """One side of a row. lengths: of its values (-1: NULL), which follow one another from `pos` on."""
 
     head: Head
@@ -68,8 +68,8 @@ class RowEvent:
     table: str
     commit_ts: int
     partition: int
-    new: Group | None
-    old: Group | None
+    new: RowSide | None
+    old: RowSide | None
 
 
 @dataclass(slots=True)
@@ -97,11 +97,11 @@ class _Terms:
     heads: list[Head]
 
 
-class Parser:
+class MessageParser:
     """Takes messages apart. Dictionaries and heads are kept: rows of a table repeat them byte for byte."""
 
     def __init__(self) -> None:
-        self._terms: Bounded[bytes, _Terms] = Bounded(64)
+        self._terms: BoundedCache[bytes, _Terms] = BoundedCache(64)
 
     def parse(self, data: bytes) -> list[Part]:
         """A message → its events in order. WireError MALFORMED or TOO_LARGE, with the byte."""
@@ -179,10 +179,10 @@ class Parser:
 
     def _row(
         self, data: bytes, pos: int, end: int, sizes: list[int], dictionary: _Terms
-    ) -> tuple[Group | None, Group | None]:
+    ) -> tuple[RowSide | None, RowSide | None]:
         if len(sizes) > 2 or sum(sizes) != end - pos or min(sizes) < 2:
             raise malformed(pos, f"column groups of {sizes[:3]} bytes in a row of {end - pos}")
-        sides: dict[int, Group] = {}
+        sides: dict[int, RowSide] = {}
         for size in sizes:
             kind = data[pos]
             if kind not in (NEW, OLD) or kind in sides:
@@ -244,7 +244,7 @@ def _ddl(data: bytes, pos: int, end: int) -> tuple[int, str]:
     return ddl_type, text(data, pos, end)
 
 
-def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> Group:
+def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowSide:
     """A column group after its kind: head, lengths, values; it must fill its size."""
     for head in dictionary.heads:
         if data.startswith(head.data, pos, end):
@@ -258,7 +258,7 @@ def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> Group:
         raise malformed(pos, "a negative length")
     if sum(lengths) + lengths.count(-1) != end - pos:
         raise malformed(pos, f"values of {sum(lengths) + lengths.count(-1)} bytes, {end - pos} are there")
-    return Group(head, lengths, pos)
+    return RowSide(head, lengths, pos)
 
 
 def _head(data: bytes, pos: int, end: int, terms: tuple[str, ...]) -> Head:
@@ -299,7 +299,7 @@ class Dictionary:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class RowCells:
     """One side of a row to be written; None is NULL."""
 
     names: Sequence[str]
@@ -314,8 +314,8 @@ class RowOut:
     table: str
     commit_ts: int
     partition: int
-    new: Cells | None
-    old: Cells | None
+    new: RowCells | None
+    old: RowCells | None
 
     def estimate(self) -> int:
         """TiCDC's estimate of the row's size, by which it cuts batches (upstream `rowChangedBuffer`)."""
@@ -367,7 +367,7 @@ def _headers(
     )
 
 
-def _write_group(kind: int, cells: Cells, terms: Dictionary) -> bytes:
+def _write_group(kind: int, cells: RowCells, terms: Dictionary) -> bytes:
     return b"".join(
         (
             uvarint(kind),

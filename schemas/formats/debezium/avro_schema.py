@@ -34,7 +34,7 @@ _SOURCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Schemas:
+class RecordSchemas:
     """Schema texts of a message's key and value, and the subjects where the message has no topic of its own."""
 
     key: str
@@ -43,7 +43,7 @@ class Schemas:
     value_name: str
 
 
-def row_schemas(table: Table, options: Options, cluster_id: str) -> Schemas:
+def row_schemas(table: Table, options: Options, cluster_id: str) -> RecordSchemas:
     """Of a row. WireError TYPE_UNKNOWN for a type that is not certain, MALFORMED where two names become one.
 
     Virtual columns are left out: TiCDC lists them twice, which is no Avro schema, so it has none for such a table.
@@ -61,14 +61,14 @@ def row_schemas(table: Table, options: Options, cluster_id: str) -> Schemas:
 _SIDES = ("before", "after")
 
 
-def watermark_schemas(cluster_id: str) -> Schemas:
+def watermark_schemas(cluster_id: str) -> RecordSchemas:
     """Of a watermark."""
     name = f"{sanitise_name(cluster_id)}.watermark"
     fields = [_source(name), *json_form.envelope_tail()]
     return _texts({"name": name + ".Key", "fields": []}, {"name": name + ".Envelope", "version": 1, "fields": fields})
 
 
-def ddl_schemas(db: str, cluster_id: str) -> Schemas:
+def ddl_schemas(db: str, cluster_id: str) -> RecordSchemas:
     """Of a DDL message; the value's schema names the database."""
     parts = [sanitise_name(cluster_id), sanitise_name(db)]
     return _texts(schema_changes.KEY, schema_changes.value(_source(".".join(p for p in parts if p))))
@@ -79,9 +79,9 @@ def _source(prefix: str) -> dict[str, Any]:
     return {"field": "source", "type": "struct", "name": prefix + ".Source", "fields": fields}
 
 
-def _texts(key: Mapping[str, Any], value: Mapping[str, Any]) -> Schemas:
+def _texts(key: Mapping[str, Any], value: Mapping[str, Any]) -> RecordSchemas:
     texts = [go_json(_type({**schema, "type": "struct"}, set())) for schema in (key, value)]
-    return Schemas(texts[0], texts[1], key["name"], value["name"])
+    return RecordSchemas(texts[0], texts[1], key["name"], value["name"])
 
 
 def _column(column: Column, options: Options) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from schemas.codec.json_exact import Number
 from schemas.formats.debezium import avro_schema as avro
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium.connect.document import number
-from schemas.formats.debezium.connect.value_writers import Form, plain_writer
+from schemas.formats.debezium.connect.value_writers import ConnectForm, plain_writer
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.options import Options
@@ -74,7 +74,7 @@ def avro_images(column: Column) -> tuple[Any, ...]:
         try:
             connect, semantic, _ = avro.connect_type(column, options)
             held = _held(column, default) if isinstance(default, str) else default
-            image = plain_writer(Form(column, connect, semantic, lossy=False))(held)
+            image = plain_writer(ConnectForm(column, connect, semantic, lossy=False))(held)
             if connect == "float":
                 image = values.as_float32(image)  # what a reader gets of it
         except (WireError, ValueError, TypeError, OverflowError):

@@ -1,7 +1,7 @@
 """Rows of the Debezium family: payload and Connect schema → row change, whatever the bytes were (JSON or Avro).
 
 A payload is a dict as `schemas.codec.json_exact` gives it: numbers are `Number`, the text they were; only Avro's bytes
-stay bytes. Which columns there are and how each is read says a `Dialect` (TiCDC's, or the MySQL connector's).
+stay bytes. Which columns there are and how each is read says a `DebeziumDialect` (TiCDC's, or the MySQL connector's).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import json_exact
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Row, RowChange
@@ -25,7 +25,7 @@ Read = Callable[[Any], tuple[Value, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class DebeziumDialect:
     """How one writer's columns are read.
 
     column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
@@ -67,7 +67,7 @@ class _Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MessageParts:
     """A message's parts. token: what stands for the schema in a cache; schema: the envelope's, None without one."""
 
     payload: dict[str, Any]
@@ -77,15 +77,15 @@ class Change:
     keys: tuple[str, ...]
 
 
-class RowReader:
+class DebeziumRowReader:
     """Reads rows; layouts are compiled once per schema and table version."""
 
-    def __init__(self, dialect: Dialect, context: Context) -> None:
+    def __init__(self, dialect: DebeziumDialect, context: Context) -> None:
         self._dialect = dialect
         self._tables = context.tables
-        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(1024, 8 << 20, _weight)
+        self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(1024, 8 << 20, _weight)
 
-    def read(self, change: Change, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
+    def read(self, change: MessageParts, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
         """ValueError for what is not a row change; WireError for a column that can't be read."""
         payload, source = change.payload, change.source
         op = payload["op"]
@@ -107,7 +107,9 @@ class RowReader:
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
 
-    def _layout(self, id_: TableId, change: Change, version: TableVersion | None, row: Mapping[str, Any]) -> _Layout:
+    def _layout(
+        self, id_: TableId, change: MessageParts, version: TableVersion | None, row: Mapping[str, Any]
+    ) -> _Layout:
         names = tuple(row) if change.schema is None or self._dialect.connector else ()
         known = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if known not in self._layouts:
@@ -123,7 +125,7 @@ def _weight(known: tuple[Any, ...], layout: _Layout) -> int:
     return 64 * len(layout.table.columns) + (len(known[1]) if isinstance(known[1], str) else 0)
 
 
-def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
+def _fits(dialect: DebeziumDialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
     """Whether a version can be the one that the message was written with; TiCDC's commit_ts leaves no doubt."""
     if dialect.fits is None:
         return True
@@ -132,7 +134,7 @@ def _fits(dialect: Dialect, table: Table, shape: _Shape | None, names: tuple[str
     return all(n in known and (n not in fields or dialect.fits(known[n], fields[n])) for n in names)
 
 
-def _shape(dialect: Dialect, schema: Mapping[str, Any]) -> _Shape:
+def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
     """An envelope's schema → compiled schema of its row."""
     row = next((f for f in schema["fields"] if f["field"] in ("after", "before")), None)
     if row is None:
@@ -151,7 +153,7 @@ def _shape(dialect: Dialect, schema: Mapping[str, Any]) -> _Shape:
 
 
 def _compile(
-    dialect: Dialect,
+    dialect: DebeziumDialect,
     id_: TableId,
     shape: _Shape | None,
     keys: tuple[str, ...],

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import avro_schema
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.debezium import avro_schema as publish
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium import ticdc_events as ticdc
 from schemas.formats.debezium import values as fields
-from schemas.formats.debezium.connect.document import Document, document
+from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.connect.value_writers import RowValues, row_values
-from schemas.formats.debezium.row_reader import RowReader
+from schemas.formats.debezium.row_reader import DebeziumRowReader
 from schemas.formats.framing import frame, unframe
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
@@ -35,8 +35,8 @@ class DebeziumAvroDecoder:
 
     def __init__(self, context: Context) -> None:
         self._source = context.schemas
-        self._rows = RowReader(fields.ticdc("debezium-avro"), context)
-        self._documents: Bounded[SchemaId, Document] = Bounded(100_000)
+        self._rows = DebeziumRowReader(fields.ticdc("debezium-avro"), context)
+        self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
@@ -89,8 +89,8 @@ class DebeziumAvroEncoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._options = context.options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
-        self._outer: Bounded[tuple[str, ...], tuple[_Record, _Record]] = Bounded()
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
+        self._outer: BoundedCache[tuple[str, ...], tuple[_Record, _Record]] = BoundedCache()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row → one message; DDL and watermarks too with avro-enable-watermark and the TiDB extension."""
@@ -147,9 +147,11 @@ class DebeziumAvroEncoder:
         return plan
 
     def _record(self, subject: str, text: str) -> _Record:
-        return _Record(self._context.schemas.id_of(subject, text), avro_schema.writer(avro_schema.parse(text)))
+        return _Record(self._context.schemas.id_of(subject, text), avro_schema.writer(avro_schema.parse_schema(text)))
 
-    def _outer_records(self, name: tuple[str, ...], texts: Callable[[], publish.Schemas]) -> tuple[_Record, _Record]:
+    def _outer_records(
+        self, name: tuple[str, ...], texts: Callable[[], publish.RecordSchemas]
+    ) -> tuple[_Record, _Record]:
         """Records of DDL and watermark messages; TiCDC registers them under their names, not the topic's."""
         if name not in self._outer:
             made = texts()

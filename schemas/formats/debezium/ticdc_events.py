@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from schemas.codec import json_exact
-from schemas.formats.debezium.row_reader import Change, RowReader, commit_ts_of_source
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Watermark, tso_physical_ms
 from schemas.model.table import TableId
@@ -20,7 +20,7 @@ FORMATS = ("debezium", "debezium-avro")
 
 def event(
     format_: str,
-    rows: RowReader,
+    rows: DebeziumRowReader,
     payload: dict[str, Any],
     keys: tuple[str, ...],
     token: Hashable,
@@ -38,7 +38,7 @@ def event(
             if commit_ts is None:
                 raise ValueError("a watermark without commit_ts")
             return Watermark(format_, commit_ts, extra)
-        return rows.read(Change(payload, source, token, described, keys), commit_ts, extra)
+        return rows.read(MessageParts(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         details = f"not a TiCDC Debezium event: {reason}"[:300]

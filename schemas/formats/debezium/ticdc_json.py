@@ -6,7 +6,7 @@ default, DECIMAL digits past 15 and zero dates: what a reader can't know becomes
 
 What TiCDC's Debezium JSON puts around the values of a table's rows: texts, made once per table.
 
-The encoder of single events and the compiled writer of batches both write from a `Plan`.
+The encoder of single events and the compiled writer of batches both write from a `RowTexts`.
 
 TiCDC's Debezium messages as JSON: `{"payload":…,"schema":…}`, payload first; as a whole maybe compressed.
 """
@@ -20,13 +20,13 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.codec import compression, json_exact
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium import ticdc_events as ticdc
 from schemas.formats.debezium import values as fields
-from schemas.formats.debezium.row_reader import ANY_TYPE, RowReader
+from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model import values
 from schemas.model.errors import LossyError, WireError
@@ -100,7 +100,7 @@ Layout = tuple[str | Slot, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ColumnTexts:
     """A column in a row's object: `"name":`, and the writer of its values."""
 
     name: str
@@ -109,14 +109,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RowTexts:
     """Compiled per table. columns: of rows, in order; key: of the key. key_layout: of a message's key.
 
     values: by what a row event is (`kind_of_row`), the layout of a message's value.
     """
 
-    columns: tuple[Cell, ...]
-    key: tuple[Cell, ...]
+    columns: tuple[ColumnTexts, ...]
+    key: tuple[ColumnTexts, ...]
     key_layout: Layout
     values: Mapping[str, Layout]
 
@@ -146,7 +146,7 @@ def unsized(table: Table) -> list[Column]:
 
 def compile_plan(
     table: Table, scales: Mapping[str, int], known: frozenset[str] | None, cluster_id: str, options: Options
-) -> Plan:
+) -> RowTexts:
     """scales: fsp of the columns that lack one. known: columns of a row that has its key alone, None for a whole row.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
@@ -161,12 +161,12 @@ def compile_plan(
         name: layout(envelope(name.removesuffix("-"), source, sides), value_schema, options)
         for name, sides in _SIDES.items()
     }
-    return Plan(
+    return RowTexts(
         columns, tuple(c for c in columns if c.column.handle_key), layout(Slot.KEY, key_schema, options), values
     )
 
 
-def _cells(table: Table, options: Options) -> Iterator[Cell]:
+def _cells(table: Table, options: Options) -> Iterator[ColumnTexts]:
     for column in table.columns:
         unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
@@ -174,7 +174,7 @@ def _cells(table: Table, options: Options) -> Iterator[Cell]:
             raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
         if not column.virtual:
             writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag")
-            yield Cell(publish.compact(column.name) + ":", column, writer)
+            yield ColumnTexts(publish.compact(column.name) + ":", column, writer)
 
 
 def source_block(id_: TableId, cluster_id: str, options: Options) -> dict[str, Any]:
@@ -235,8 +235,8 @@ class DebeziumDecoder:
     """Reads rows, DDL and watermarks; column types come from the table version, else from the message's schema."""
 
     def __init__(self, context: Context) -> None:
-        self._rows = RowReader(fields.ticdc("debezium"), context)
-        self._schemas: Bounded[str, dict[str, Any] | None] = Bounded(1024, 8 << 20, lambda text, _: len(text))
+        self._rows = DebeziumRowReader(fields.ticdc("debezium"), context)
+        self._schemas: BoundedCache[str, dict[str, Any] | None] = BoundedCache(1024, 8 << 20, lambda text, _: len(text))
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError MALFORMED, EMPTY_RECORD, TOO_LARGE."""
@@ -269,7 +269,7 @@ class DebeziumEncoder:
     def __init__(self, context: Context) -> None:
         self._options = context.options
         self._tables = context.tables
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, Plan]] = Bounded()
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, RowTexts]] = BoundedCache()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row or a DDL statement → one message; a watermark too with the TiDB extension."""
@@ -327,7 +327,7 @@ class DebeziumEncoder:
             event.flag("key_only_delete")
         return event.key_only
 
-    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> Plan:
+    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> RowTexts:
         table = event.table
         # Two kinds are enough: milliseconds, and microseconds.
         scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized(table)}
@@ -356,7 +356,7 @@ def _message(origin: Message, key: Layout, value: Layout, texts: Mapping[Slot, s
     return replace(origin, key=key_data, value=value_data)
 
 
-def _row_text(cells: tuple[Cell, ...], row: Row, event: RowChange, key_only: bool) -> str:
+def _row_text(cells: tuple[ColumnTexts, ...], row: Row, event: RowChange, key_only: bool) -> str:
     out = []
     for cell in cells:
         column = cell.column

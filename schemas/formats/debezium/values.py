@@ -18,7 +18,7 @@ from schemas.codec.json_exact import Number
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium.connect.document import DECIMAL
-from schemas.formats.debezium.row_reader import Dialect, Read, utf8_or_bytes
+from schemas.formats.debezium.row_reader import DebeziumDialect, Read, utf8_or_bytes
 from schemas.model import values
 from schemas.model.errors import LossyError
 from schemas.model.table import Column, Value
@@ -215,10 +215,10 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
     return values.time_of_micros(values.integer(_number(value)), 6 if column.scale is None else column.scale), ""
 
 
-def ticdc(format_: str) -> Dialect:
+def ticdc(format_: str) -> DebeziumDialect:
     """How TiCDC writes columns, in JSON and in Avro."""
     images = defaults.avro_images if format_ == "debezium-avro" else defaults.default_images
-    return Dialect(format_, column_of_field, reader, defaults.null_images, images)
+    return DebeziumDialect(format_, column_of_field, reader, defaults.null_images, images)
 
 
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {

@@ -19,7 +19,7 @@ _OPEN_WITHOUT_FLAGS = {**_OPEN, Kind.INTEGER: "signed or unsigned", Kind.TEXT: "
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ColumnHeader:
     """What a message says of a column besides its value: type code, `h`, flags (None where an old release has none)."""
 
     name: str
@@ -29,14 +29,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedTable:
     """A table as the cells of a message describe it. odd: cells that `cell_of` of their column does not give."""
 
     table: Table
     odd: dict[str, list[int | bool | None]]
 
 
-def describe(id_: TableId, cells: tuple[Cell, ...], version: TableVersion | None) -> Described:
+def describe(id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersion | None) -> DescribedTable:
     """The table of a row: of its version where one is known, with the key flags of the message; else of the message.
 
     ValueError where the message and the version contradict each other.
@@ -57,10 +57,10 @@ def describe(id_: TableId, cells: tuple[Cell, ...], version: TableVersion | None
     for cell in cells:
         if cell != cell_of(table.by_name[cell.name], derived.get(cell.name, 0)):
             odd[cell.name] = [cell.code, cell.handle, cell.flags]
-    return Described(table, odd)
+    return DescribedTable(table, odd)
 
 
-def _column(cell: Cell) -> Column:
+def _column(cell: ColumnHeader) -> Column:
     code, flags = _ALIASES.get(cell.code, cell.code), cell.flags
     binary = bool((flags or 0) & BINARY)
     if (code, binary) not in BY_CODE:
@@ -124,7 +124,7 @@ def derived_keys(table: Table) -> dict[str, int]:
     return out
 
 
-def cell_of(column: Column, derived: int) -> Cell:
+def cell_of(column: Column, derived: int) -> ColumnHeader:
     """What TiCDC's encoder says of a column; `derived`: flags of `derived_keys`."""
     kind = column.type.kind
     flags = derived
@@ -142,7 +142,7 @@ def cell_of(column: Column, derived: int) -> Cell:
     ):
         if is_set:
             flags |= flag
-    return Cell(column.name, column.type.code, column.handle_key, flags)
+    return ColumnHeader(column.name, column.type.code, column.handle_key, flags)
 
 
 _FOLDS = {

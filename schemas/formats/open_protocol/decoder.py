@@ -9,7 +9,7 @@ from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.document import parse
-from schemas.formats.open_protocol.row_reader import RowKey, RowReader
+from schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.table import TableId
@@ -32,7 +32,7 @@ class OpenDecoder:
     def __init__(self, context: Context) -> None:
         options = context.options
         self._claims = context.claims
-        self._rows = RowReader(
+        self._rows = OpenRowReader(
             self.format, context.tables, options.time_zone, options.open_varchar_base64, options.no_old_value
         )
         self._last_key: tuple[bytes, _Key] | None = None

@@ -10,13 +10,13 @@ from typing import Any
 
 from schemas.codec import json_exact
 from schemas.codec.json_exact import Number
-from schemas.formats.open_protocol.columns import Cell
+from schemas.formats.open_protocol.columns import ColumnHeader
 from schemas.model.event import Op
 
 _MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
 _CELL_KEYS = {"t", "h", "f", "v"}
 
-Cells = tuple[Cell, ...]
+Cells = tuple[ColumnHeader, ...]
 Side = tuple[Cells, list[Any]]
 _NOTHING: Side = ((), [])
 
@@ -70,7 +70,7 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
         raise ValueError("u, p and d are JSON objects")
     if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
         raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
-    cells: list[Cell] = []
+    cells: list[ColumnHeader] = []
     found: list[Any] = []
     bare: _Bare = []
     names: set[str] = set()
@@ -92,7 +92,7 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
     return (tuple(cells), found), bare
 
 
-def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[Cell, Any]:
+def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[ColumnHeader, Any]:
     told = dict(fields)
     if len(told) != len(fields) or not told.keys() <= _CELL_KEYS or "t" not in told or "v" not in told:
         raise ValueError(f"column {name!r}: t, f and v are needed, and h may be")
@@ -100,7 +100,7 @@ def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[Cell, Any]:
     if not isinstance(handle, bool):
         raise ValueError(f"column {name!r}: h is no boolean")
     flags = _small(told["f"], name, "f") if "f" in told else None
-    return Cell(name, _small(told["t"], name, "t"), handle, flags), told["v"]
+    return ColumnHeader(name, _small(told["t"], name, "t"), handle, flags), told["v"]
 
 
 def _small(value: Any, name: str, what: str) -> int:
@@ -137,12 +137,12 @@ def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]
     positions = [order[cell.name] for cell in before[0]]
     if positions != sorted(positions):
         raise ValueError("the old row's columns are in another order than the new row's")
-    taken, nulls = set(positions), dict[Cell, list[int]]()
+    taken, nulls = set(positions), dict[ColumnHeader, list[int]]()
     for index, (cell, value) in enumerate(zip(*after, strict=True)):
         if value is None and index not in taken:
             nulls.setdefault(replace(cell, name=""), []).append(index)
     # Values of one kind between the same neighbours share their candidates.
-    alike: dict[tuple[int, Cell], list[Any]] = {}
+    alike: dict[tuple[int, ColumnHeader], list[Any]] = {}
     for at, fields in bare:
         cell, value = _cell("", fields)
         alike.setdefault((at, cell), []).append(value)

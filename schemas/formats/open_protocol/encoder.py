@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import compression
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.open_protocol import frame
-from schemas.formats.open_protocol.columns import Cell, cell_of, check_known, derived_keys
+from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from schemas.formats.open_protocol.values import Style, Write, writer
 from schemas.model import values
 from schemas.model.errors import LossyError, WireError
@@ -52,7 +52,7 @@ class OpenEncoder:
         self._options = context.options
         self._style = Style(self.classic, context.options.on_lossy == "flag")
         self._compress = _COMPRESS[context.options.large_message_handle_compression]
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, tuple[_Cell, ...]]] = Bounded()
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, tuple[_Cell, ...]]] = BoundedCache()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """One event → one message. WireError, LossyError by column; TOO_LARGE."""
@@ -193,14 +193,14 @@ class OpenEncoder:
                 check_known(column, folded)
             cell = cell_of(column, derived.get(column.name, 0))
             if column.name in odd:
-                cell = Cell(column.name, *odd[column.name])
+                cell = ColumnHeader(column.name, *odd[column.name])
             plan.append(_Cell(self._head(cell), column, writer(column, self._style, by_number)))
         if self.classic:
             plan.sort(key=lambda c: c.column.name)
         self._plans[known] = event.table, tuple(plan)
         return tuple(plan)
 
-    def _head(self, cell: Cell) -> str:
+    def _head(self, cell: ColumnHeader) -> str:
         handle = '"h":true,' if cell.handle else ""
         flags = "" if cell.flags is None else f'"f":{cell.flags},'
         return f'{self._named(cell.name, cell.name)}:{{"t":{cell.code},{handle}{flags}"v":'

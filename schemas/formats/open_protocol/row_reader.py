@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schemas.codec import go_text
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.json_exact import Number
 from schemas.formats.open_protocol import values as cell_values
-from schemas.formats.open_protocol.columns import Cell, describe
+from schemas.formats.open_protocol.columns import ColumnHeader, describe
 from schemas.formats.open_protocol.document import Cells, Side, parse, sides
 from schemas.model.event import Op, RowChange
 from schemas.model.ports import TableSource
@@ -72,7 +72,7 @@ class _Fast:
     width: int
 
 
-class RowReader:
+class OpenRowReader:
     """Reads row values of one format. ValueError for what is no row of the Open Protocol."""
 
     def __init__(
@@ -80,11 +80,11 @@ class RowReader:
     ) -> None:
         self._format, self._tables, self._zone = format_, tables, zone
         self._varchar_base64, self._op_unknown = varchar_base64, op_unknown
-        self._layouts: Bounded[tuple[Any, ...], _Layout] = Bounded(
+        self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(
             1024, _MOST_KEPT, lambda known, _: len(known[2]) + len(known[3])
         )
-        self._seen: Bounded[int, int] = Bounded()
-        self._fast: Bounded[tuple[Any, ...], _Fast] = Bounded(256)
+        self._seen: BoundedCache[int, int] = BoundedCache()
+        self._fast: BoundedCache[tuple[Any, ...], _Fast] = BoundedCache(256)
 
     def read(self, key: RowKey, text: str) -> RowChange:
         """A row's value as text → the change."""
@@ -288,7 +288,7 @@ def _pattern(cells: Cells, table: Table) -> str:
     return r"\{" + ",".join(_cell_pattern(cell, table) for cell in cells) + r"\}"
 
 
-def _cell_pattern(cell: Cell, table: Table) -> str:
+def _cell_pattern(cell: ColumnHeader, table: Table) -> str:
     spellings = dict.fromkeys((go_text.jsoniter_string(cell.name), go_text.std_string(cell.name)))
     name = "|".join(map(re.escape, spellings))
     kind = table.by_name[cell.name].type.kind

@@ -209,7 +209,7 @@ def read(data: bytes) -> dict[str, Any]:
             raise ValueError(f"not Simple's Avro: branch {branch}, type {kind}, payload {payload}")
         name, reader = _PAYLOADS[kind]
         found, pos = reader(data, pos)
-    except binary.Cut as cut:
+    except binary.TruncatedValue as cut:
         raise WireError("TRUNCATED", where="value", field="the message", details=str(cut)) from cut
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=str(error)[:300]) from error

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from schemas.codec import claim_check, compression, json_exact, sql_text
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.simple import avro
@@ -46,10 +46,12 @@ class SimpleDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._versions: Bounded[tuple[TableId, int], _Known] = Bounded(
+        self._versions: BoundedCache[tuple[TableId, int], _Known] = BoundedCache(
             10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
         )
-        self._tables: Bounded[tuple[Any, ...], Table] = Bounded(10_000, _MOST_KEPT, lambda _, t: len(t.columns))
+        self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(
+            10_000, _MOST_KEPT, lambda _, t: len(t.columns)
+        )
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""

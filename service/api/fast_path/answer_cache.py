@@ -19,12 +19,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.fast_path.registration_batches import ROUTE, Lane
-from service.api.metrics import Metrics, Tally
-from service.registry.deadline import CURRENT as PATIENCE
-from service.registry.deadline import Patience
+from service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
+from service.api.metrics import ServiceMetrics, Tally
+from service.registry.deadline import Deadline
+from service.registry.deadline import current_deadline as PATIENCE
 from service.registry.ports import Store
-from service.registry.read_set import CURRENT, Footprint, Part
+from service.registry.read_set import Part, ReadSet, current_reads
 
 ROUTES: Final = frozenset(
     {
@@ -54,7 +54,7 @@ Key = tuple[str, bytes, bytes, bytes | None, bytes | None, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedAnswer:
     """An answer; the request's id goes between `before` and `after`."""
 
     before: list[Header]
@@ -66,11 +66,11 @@ class Kept:
 
 
 @dataclass(slots=True)
-class Answers:
+class AnswerCache:
     """The answers that are kept, the least recently used dropped first. Keeps the promises of footprint.Listener."""
 
     limit: int = _KEPT_BYTES
-    _kept: OrderedDict[Key, Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)
     _by_part: dict[Part, set[Key]] = field(default_factory=dict)
     _size: int = 0
     _now: int = 0
@@ -80,7 +80,7 @@ class Answers:
     _recent: deque[tuple[int, frozenset[Part]]] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, key: Key) -> Kept | None:
+    def get(self, key: Key) -> CachedAnswer | None:
         found = self._kept.get(key)
         if found is not None:
             try:
@@ -93,7 +93,7 @@ class Answers:
         """What `put` has to know: when the answer began to be made."""
         return self._now
 
-    def put(self, key: Key, kept: Kept, began: int) -> None:
+    def put(self, key: Key, kept: CachedAnswer, began: int) -> None:
         """Keep an answer, unless something it was made from changed meanwhile."""
         with self._lock:
             if key in self._kept or kept.size > self.limit or not self._changing.keys().isdisjoint(kept.parts):
@@ -149,13 +149,15 @@ class Answers:
         return len(self._kept)
 
 
-class Hot:
+class CachedAnswers:
     """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
 
-    def __init__(self, app: ASGIApp, store: Store, metrics: Metrics, lane: Lane, *, log: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, store: Store, metrics: ServiceMetrics, lane: RegistrationBatcher, *, log: bool
+    ) -> None:
         """`lane`: where new schemas go. `log`: every request is to be logged, which the app does; then all go there."""
         self._app, self.store, self._metrics, self._lane, self._log = app, store, metrics, lane, log
-        self.answers = Answers()
+        self.answers = AnswerCache()
         store.listen(self.answers)
         self._ids = request_ids()
         self._look_at = 0.0
@@ -174,7 +176,7 @@ class Hot:
             while message.get("more_body"):
                 message = await receive()
                 body += message.get("body", b"")
-            receive = Again(receive, body, message)
+            receive = ReplayedBody(receive, body, message)
         else:
             await self._app(scope, receive, send)
             return
@@ -197,7 +199,7 @@ class Hot:
             await send({"type": "http.response.body", "body": kept.body})
             kept.tally.add(time.perf_counter() - start)
             return
-        patience = Patience(self.store.wait_seconds)
+        patience = Deadline(self.store.wait_seconds)
         patience.start()
         token = PATIENCE.set(patience)
         try:
@@ -240,7 +242,7 @@ class Hot:
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the app answer, and keep what it says."""
-        answers, footprint = self.answers, Footprint()
+        answers, footprint = self.answers, ReadSet()
         began = answers.now()
         headers: list[Header] = []
         chunks: list[bytes] = []
@@ -257,13 +259,13 @@ class Hot:
                     self._keep(key, headers, b"".join(chunks), footprint, began)
             await send(message)
 
-        token = CURRENT.set(footprint)
+        token = current_reads.set(footprint)
         try:
             await self._app(scope, receive, kept)
         finally:
-            CURRENT.reset(token)
+            current_reads.reset(token)
 
-    def _keep(self, key: Key, headers: list[Header], body: bytes, footprint: Footprint, began: int) -> None:
+    def _keep(self, key: Key, headers: list[Header], body: bytes, footprint: ReadSet, began: int) -> None:
         route = footprint.route
         if (key[0], route) not in ROUTES or footprint.wrote or not footprint.parts:
             return
@@ -273,11 +275,11 @@ class Hot:
         place = names.index(_REQUEST_ID)
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
-        kept = Kept(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
+        kept = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
         self.answers.put(key, kept, began)
 
 
-class Again:
+class ReplayedBody:
     """`receive` for an app whose request was read already."""
 
     def __init__(self, receive: Receive, body: bytes, last: Message) -> None:

@@ -27,8 +27,8 @@ from service.logs import REQUEST_ID
 from service.registry.identity import identity
 from service.registry.model import Content, NewSchema
 from service.registry.names import normalized
-from service.registry.ports import Reader, Writer
-from service.registry.register import Wish, register_plain
+from service.registry.ports import StoreReader, StoreWriter
+from service.registry.register import RegisterOptions, register_plain
 
 ROUTE: Final = "/subjects/{subject}/versions"
 _PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")
@@ -40,7 +40,7 @@ _PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RegistrationAnswer:
     """A 200."""
 
     media_type: str
@@ -48,20 +48,20 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PendingRegistration:
     """A request to register a schema, as far as the event loop looks at it."""
 
     subject: str
-    wish: Wish
+    wish: RegisterOptions
     media_type: str
     body: bytes
     request_id: str
 
 
-Waiting = tuple[Wanted, asyncio.Future[Answer | None]]
+Waiting = tuple[PendingRegistration, asyncio.Future[RegistrationAnswer | None]]
 
 
-class Lane:
+class RegistrationBatcher:
     """One for an app. The event loop's thread alone touches what is waiting, so no lock is needed."""
 
     def __init__(self, services: Services) -> None:
@@ -76,7 +76,7 @@ class Lane:
 
     def wanted(
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
-    ) -> Wanted | None:
+    ) -> PendingRegistration | None:
         """What a POST asks for, if it may go this way."""
         named, flags = _PATH.fullmatch(path), _QUERY.fullmatch(query)
         if named is None or flags is None or len(body) > min(_LONGEST_BODY, self._services.max_body_bytes):
@@ -86,9 +86,11 @@ class Lane:
             media_type = negotiate(None if accept is None else accept.decode("latin-1"))
         except BridgeError:
             return None
-        return Wanted(normalized(named[1].decode()), Wish(bool(flags[1])), media_type, body, request_id)
+        return PendingRegistration(
+            normalized(named[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
+        )
 
-    async def register(self, wanted: Wanted) -> Answer | None:
+    async def register(self, wanted: PendingRegistration) -> RegistrationAnswer | None:
         """The answer, when what it says is durable; None if the app has to answer."""
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop:  # that one has ended
@@ -96,7 +98,7 @@ class Lane:
             self._loop, self._stuck = None, False
         if self._stuck:
             return None
-        answer: asyncio.Future[Answer | None] = loop.create_future()
+        answer: asyncio.Future[RegistrationAnswer | None] = loop.create_future()
         self._waiting.append((wanted, answer))
         if self._loop is None:
             self._hand_over(loop)
@@ -111,40 +113,46 @@ class Lane:
     def _give_up(self, batch: list[Waiting]) -> None:
         """The thread hangs, perhaps in a database that does not answer: until it is back, nobody waits for it."""
         self._stuck = True
-        settle((*batch, *self._waiting), repeat(None))
+        answer_all((*batch, *self._waiting), repeat(None))
         self._waiting.clear()
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting]) -> None:
         """In the thread."""
-        answers: list[Answer | None] = [None] * len(batch)
+        answers: list[RegistrationAnswer | None] = [None] * len(batch)
         try:
             answers = self._answers([wanted for wanted, _ in batch])
         finally:
             loop.call_soon_threadsafe(self._take, loop, batch, answers)
 
-    def _take(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[Answer | None]) -> None:
+    def _take(
+        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[RegistrationAnswer | None]
+    ) -> None:
         if self._late is not None:
             self._late.cancel()
-        settle(batch, answers)
+        answer_all(batch, answers)
         self._loop, self._stuck = None, False
         if self._waiting:
             self._hand_over(loop)
 
     # ---- in the thread
 
-    def _answers(self, batch: list[Wanted]) -> list[Answer | None]:
-        answers: dict[int, Answer | None] = {}
+    def _answers(self, batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
+        answers: dict[int, RegistrationAnswer | None] = {}
         asked = self._unknown([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
         works = [partial(self._registered, wanted=wanted, new=new) for wanted, new in asked]
         try:
-            outcomes: Sequence[Answer | Exception] = self._store.write_each(works, _TURN_SECONDS) if works else ()
+            outcomes: Sequence[RegistrationAnswer | Exception] = (
+                self._store.write_each(works, _TURN_SECONDS) if works else ()
+            )
         except BridgeError:
             return [None] * len(batch)
         for (wanted, _), outcome in zip(asked, outcomes, strict=True):
-            answers[id(wanted)] = outcome if isinstance(outcome, Answer) else None
+            answers[id(wanted)] = outcome if isinstance(outcome, RegistrationAnswer) else None
         return [answers.get(id(wanted)) for wanted in batch]
 
-    def _unknown(self, asked: list[tuple[Wanted, NewSchema]]) -> list[tuple[Wanted, NewSchema]]:
+    def _unknown(
+        self, asked: list[tuple[PendingRegistration, NewSchema]]
+    ) -> list[tuple[PendingRegistration, NewSchema]]:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
         try:
             with self._store.read() as tx:
@@ -152,13 +160,13 @@ class Lane:
         except BridgeError:
             return []
 
-    def _known(self, tx: Reader, subject: str, new: NewSchema) -> bool:
+    def _known(self, tx: StoreReader, subject: str, new: NewSchema) -> bool:
         if not tx.versions(subject):
             return False
         text = self._services.registry.parse(new.kind, new.text).text
         return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
 
-    def _read(self, wanted: Wanted) -> NewSchema | None:
+    def _read(self, wanted: PendingRegistration) -> NewSchema | None:
         """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
         try:
             value = parse(wanted.body)
@@ -174,17 +182,17 @@ class Lane:
             return None
         return new
 
-    def _registered(self, tx: Writer, wanted: Wanted, new: NewSchema) -> Answer:
+    def _registered(self, tx: StoreWriter, wanted: PendingRegistration, new: NewSchema) -> RegistrationAnswer:
         token = REQUEST_ID.set(wanted.request_id)
         try:
             found = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
         finally:
             REQUEST_ID.reset(token)
-        view = responses.View(self._services.profile, found.stored.content.text)
-        return Answer(wanted.media_type, compact(responses.registered(found, view)))
+        view = responses.SchemaView(self._services.profile, found.stored.content.text)
+        return RegistrationAnswer(wanted.media_type, compact(responses.registered(found, view)))
 
 
-def settle(waiting: Iterable[Waiting], answers: Iterable[Answer | None]) -> None:
+def answer_all(waiting: Iterable[Waiting], answers: Iterable[RegistrationAnswer | None]) -> None:
     for (_, future), answer in zip(waiting, answers, strict=False):
         if not future.done():  # the request, or we, may have given it up
             future.set_result(answer)

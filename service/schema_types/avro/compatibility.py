@@ -48,7 +48,7 @@ _DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Incompatibility:
+class AvroIncompatibility:
     """`path` is a JSON pointer into the reader."""
 
     type: str
@@ -66,16 +66,16 @@ class AmbiguousAlias(ValueError):
     """A reader field and its aliases match several fields of the writer."""
 
 
-def incompatibilities(reader: Node, writer: Node) -> list[Incompatibility]:
+def incompatibilities(reader: Node, writer: Node) -> list[AvroIncompatibility]:
     """Everything that keeps `reader` from reading what `writer` wrote; [] when nothing does. Raises AmbiguousAlias."""
     return _Comparison().compare(reader, writer, ())
 
 
 class _Comparison:
     def __init__(self) -> None:
-        self.seen: dict[tuple[int, int], list[Incompatibility]] = {}
+        self.seen: dict[tuple[int, int], list[AvroIncompatibility]] = {}
 
-    def compare(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+    def compare(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if names_nothing(reader) or names_nothing(writer):
             return self.calculate(reader, writer, path)  # one such node may stand in many places
         pair = (id(reader), id(writer))
@@ -84,7 +84,7 @@ class _Comparison:
             self.seen[pair] = self.calculate(reader, writer, path)
         return self.seen[pair]
 
-    def calculate(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+    def calculate(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if isinstance(writer, Union):
             return self.from_union(reader, writer, path)
         match reader, writer:
@@ -103,9 +103,9 @@ class _Comparison:
         if reader.kind == writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
             return []
         info = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
-        return [Incompatibility("TYPE_MISMATCH", path, info)]
+        return [AvroIncompatibility("TYPE_MISMATCH", path, info)]
 
-    def from_union(self, reader: Node, writer: Union, path: tuple[str, ...]) -> list[Incompatibility]:
+    def from_union(self, reader: Node, writer: Union, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         found = []
         for place, branch in enumerate(writer.branches):
             at = (*path, str(place))
@@ -115,13 +115,13 @@ class _Comparison:
             found += problems
         return found
 
-    def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[Incompatibility]:
+    def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if any(not self.compare(branch, writer, path) for branch in reader.branches):
             return []
         return [lacking(writer, path)]
 
-    def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[Incompatibility]:
-        found: list[Incompatibility] = []
+    def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+        found: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
             at = (*path, "fields", str(place))
@@ -132,11 +132,11 @@ class _Comparison:
                 found += self.missing(field, writer, at)
         return found
 
-    def missing(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[Incompatibility]:
+    def missing(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
         if isinstance(field.type, Enum) and field.type.default is not None:
             # Avro compares the enum with the whole writer record here, which never fits: another text, same verdict.
             return self.compare(field.type, writer, (*at, "type"))
-        return [Incompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
+        return [AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
 
 
 def matching(field: Field, by_name: dict[str, Field]) -> Field | None:
@@ -147,26 +147,28 @@ def matching(field: Field, by_name: dict[str, Field]) -> Field | None:
     return found[0] if found else None
 
 
-def names(reader: Named, writer: Named, path: tuple[str, ...]) -> list[Incompatibility]:
+def names(reader: Named, writer: Named, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """The simple names count: a change of namespace is compatible."""
     if reader.name == writer.name or writer.fullname in reader.aliases:
         return []
-    return [Incompatibility("NAME_MISMATCH", (*path, "name"), f"expected: {writer.fullname}")]
+    return [AvroIncompatibility("NAME_MISMATCH", (*path, "name"), f"expected: {writer.fullname}")]
 
 
-def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[Incompatibility]:
+def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     if reader.size == writer.size:
         return []
-    return [Incompatibility("FIXED_SIZE_MISMATCH", (*path, "size"), f"expected: {writer.size}, found: {reader.size}")]
+    return [
+        AvroIncompatibility("FIXED_SIZE_MISMATCH", (*path, "size"), f"expected: {writer.size}, found: {reader.size}")
+    ]
 
 
-def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[Incompatibility]:
+def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """Symbols the reader lacks matter only when it has no default for them."""
     lost = sorted(set(writer.symbols) - set(reader.symbols))
     if not lost or reader.default is not None:
         return []
-    return [Incompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(lost)}]")]
+    return [AvroIncompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(lost)}]")]
 
 
-def lacking(writer: Node, path: tuple[str, ...]) -> Incompatibility:
-    return Incompatibility("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")
+def lacking(writer: Node, path: tuple[str, ...]) -> AvroIncompatibility:
+    return AvroIncompatibility("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")

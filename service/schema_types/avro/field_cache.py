@@ -33,7 +33,7 @@ def surely_shallow(key: bytes) -> bool:
     return len(key) < (MAX_DEPTH - 5) * 5
 
 
-class Shared(Generic[T]):
+class FieldCache(Generic[T]):
     """What was made of a key before; all of it is dropped when it gets too much."""
 
     def __init__(self) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from service.schema_types.avro.model import Array, Field, Map, Node, Record, Union, union_name
-from service.schema_types.base import Change
+from service.schema_types.base import LogicalChange
 
 _PROMOTED: Final = frozenset({"bytes", "string"})
 
 
-def changes(old: Node, new: Node) -> list[Change]:
+def changes(old: Node, new: Node) -> list[LogicalChange]:
     """Every logical change from `old` to `new`, in the order of the new schema."""
     return _Comparison().compare(old, new, "")
 
@@ -24,7 +24,7 @@ class _Comparison:
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
 
-    def compare(self, old: Node, new: Node, path: str) -> list[Change]:
+    def compare(self, old: Node, new: Node, path: str) -> list[LogicalChange]:
         if isinstance(old, Union) or isinstance(new, Union):
             return [change for one, two in pairs(old, new) for change in self.compare(one, two, path)]
         match old, new:
@@ -36,13 +36,13 @@ class _Comparison:
                 return self.fields(old, new, path)
         return changed(old, new, path)
 
-    def fields(self, old: Record, new: Record, path: str) -> list[Change]:
+    def fields(self, old: Record, new: Record, path: str) -> list[LogicalChange]:
         pair = (id(old), id(new))
         if pair in self.seen:
             return []
         self.seen.add(pair)
         by_name = {field.name: field for field in old.fields}
-        found: list[Change] = []
+        found: list[LogicalChange] = []
         for field in new.fields:
             before = written_as(field, by_name)
             if before is not None:
@@ -70,14 +70,14 @@ def branches(node: Node) -> list[Node]:
     return node.branches if isinstance(node, Union) else [node]
 
 
-def changed(old: Node, new: Node, path: str) -> list[Change]:
+def changed(old: Node, new: Node, path: str) -> list[LogicalChange]:
     """The change between two parts that hold a value; none if their physical types do not fit anyway."""
     readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
     before, after = shown(old), shown(new)
     logical = "logicalType" in old.props or "logicalType" in new.props
     if not readable or not logical or before == after:
         return []
-    return [Change(path, before, after, misreading(old, new))]
+    return [LogicalChange(path, before, after, misreading(old, new))]
 
 
 def shown(node: Node) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from service.schema_types import java_json
 from service.schema_types.avro.canonical import canonical, canonical_field
 from service.schema_types.avro.defaults import is_valid_default
-from service.schema_types.avro.field_cache import Shared, key_of, surely_shallow
+from service.schema_types.avro.field_cache import FieldCache, key_of, surely_shallow
 from service.schema_types.avro.model import (
     MISSING,
     PRIMITIVES,
@@ -69,8 +69,8 @@ def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool =
 # Nothing tells one primitive without attributes from another, so there is one of each.
 _PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
 
-_TYPES: Final = Shared[Node]()
-_FIELDS: Final = Shared[Field]()  # valid ones only
+_TYPES: Final = FieldCache[Node]()
+_FIELDS: Final = FieldCache[Field]()  # valid ones only
 
 
 class _Parser:

@@ -18,8 +18,8 @@ from service.schema_types.java_json import hash_order
 from service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,
-    Difference,
-    Undecided,
+    ComparisonTooLarge,
+    SchemaDifference,
     alternatives,
     bounds,
     distinct,
@@ -39,11 +39,11 @@ from service.schema_types.json_schema.model import (
     Not,
     Numeric,
     Object,
-    Place,
+    SchemaLocation,
     Text,
     Values,
 )
-from service.schema_types.json_schema.pattern import Seconds, Unmatchable, matches
+from service.schema_types.json_schema.pattern import TimeBudget, Unmatchable, matches
 
 MAX_WORK: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
@@ -51,14 +51,14 @@ MAX_DIFFERENCES: Final = 5_000
 MAX_PATTERN_SECONDS: Final = 0.5
 
 
-_Found = list[Difference]
+_Found = list[SchemaDifference]
 _Task = Generator[Any, Any, _Found]
 """A comparison: yields those it needs, is sent their results, returns its own."""
 
 _Limited = Text | Numeric | Object | Array
 
 
-def incompatibilities(original: Place, update: Place, *, lenient: bool = False) -> _Found:
+def incompatibilities(original: SchemaLocation, update: SchemaLocation, *, lenient: bool = False) -> _Found:
     """Everything that keeps `update` from reading what `original` wrote; [] when nothing does. Raises Undecided."""
     return _Comparison(LENIENT if lenient else frozenset()).run(original, update)
 
@@ -70,9 +70,9 @@ class _Comparison:
         self.broken: dict[tuple[int, int], _Found] = {}
         """Pairs that have these differences and perhaps more."""
         self.work = 0
-        self.pattern_seconds = Seconds(MAX_PATTERN_SECONDS)
+        self.pattern_seconds = TimeBudget(MAX_PATTERN_SECONDS)
 
-    def run(self, original: Place, update: Place) -> _Found:
+    def run(self, original: SchemaLocation, update: SchemaLocation) -> _Found:
         """Run a comparison; a step that needs another one yields it and gets its result."""
         tasks: list[_Task] = [self.compare(original, update)]
         result: _Found | None = None
@@ -91,7 +91,7 @@ class _Comparison:
         """Raise Undecided when all work so far is too much."""
         self.work += work
         if self.work > MAX_WORK:
-            raise Undecided(f"more than {MAX_WORK} steps to compare two schemas")
+            raise ComparisonTooLarge(f"more than {MAX_WORK} steps to compare two schemas")
 
     def below(self, found: _Found, *steps: str) -> _Found:
         """The same differences as seen from further up."""
@@ -100,9 +100,9 @@ class _Comparison:
 
     def of(self, type_: str, *steps: str) -> _Found:
         """One difference, unless the policy accepts it."""
-        return [] if type_ in self.accepted else [Difference(type_).below(*steps)]
+        return [] if type_ in self.accepted else [SchemaDifference(type_).below(*steps)]
 
-    def compare(self, original: Place | None, update: Place | None, brief: bool = False) -> _Task:
+    def compare(self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False) -> _Task:
         """The differences of two schemas, seen from them; with `brief` some of them are enough."""
         settled = self.settled(original, update, brief)
         if settled is not None or original is None or update is None:
@@ -112,7 +112,7 @@ class _Comparison:
         self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
         found = yield from self.judge(original, update, brief)
         if len(found) > MAX_DIFFERENCES:
-            raise Undecided(f"more than {MAX_DIFFERENCES} differences")
+            raise ComparisonTooLarge(f"more than {MAX_DIFFERENCES} differences")
         if brief and found:
             del self.known[pair]
             self.broken[pair] = found
@@ -120,7 +120,9 @@ class _Comparison:
             self.known[pair] = found
         return found
 
-    def settled(self, original: Place | None, update: Place | None, brief: bool = False) -> _Found | None:
+    def settled(
+        self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False
+    ) -> _Found | None:
         """The differences where no other schemas have to be compared for them, or were compared before; else None."""
         if update is None:
             return []
@@ -148,7 +150,7 @@ class _Comparison:
                 return None
         return []
 
-    def judge(self, original: Place, update: Place, brief: bool) -> _Task:
+    def judge(self, original: SchemaLocation, update: SchemaLocation, brief: bool) -> _Task:
         """The differences of two schemas that are not settled by themselves."""
         before, after = node_of(original), node_of(update)
         if isinstance(before, Combined) != isinstance(after, Combined):
@@ -267,7 +269,7 @@ class _Comparison:
             return [one for name in hash_order(every) for one in by_name.get(name, ())]
         return [one for problems in by_name.values() for one in problems]
 
-    def property_removed(self, old: Place | None, after: Object, name: str) -> _Task:
+    def property_removed(self, old: SchemaLocation | None, after: Object, name: str) -> _Task:
         """Only what the update allows without the property counts."""
         self.spend(1)
         if is_open(after):
@@ -280,7 +282,7 @@ class _Comparison:
         never = old is not None and isinstance(old.node, Never)
         return [] if never else self.of("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
-    def property_added(self, new: Place, before: Object, after: Object, name: str) -> _Task:
+    def property_added(self, new: SchemaLocation, before: Object, after: Object, name: str) -> _Task:
         """Only what the original allowed without the property counts."""
         self.spend(1)
         required, default = name in after.required, new.has_default
@@ -299,14 +301,14 @@ class _Comparison:
             found = problems + uncovered if problems else []
         return found + (self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else [])
 
-    def cover(self, node: Object, name: str) -> Place | None:
+    def cover(self, node: Object, name: str) -> SchemaLocation | None:
         """The schema that a partially open object has for a property it doesn't name."""
         for pattern, schema in node.patterns.items():
             try:
                 if matches(pattern, name, self.pattern_seconds):
                     return schema
             except Unmatchable as error:
-                raise Undecided(str(error)) from None
+                raise ComparisonTooLarge(str(error)) from None
         return node.additional_schema
 
     def dependencies(self, before: Object, after: Object) -> _Task:
@@ -350,14 +352,14 @@ class _Comparison:
             found += self.below(problems, f"items/{at}")
         return found
 
-    def item_removed(self, old: Place, after: Array) -> _Task:
+    def item_removed(self, old: SchemaLocation, after: Array) -> _Task:
         if after.additional_schema is not None:
             problems = yield self.compare(old, after.additional_schema)
             return problems + self.of("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
         allowed = after.additional or isinstance(old.node, Never)
         return [] if allowed else self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
-    def item_added(self, new: Place, before: Array) -> _Task:
+    def item_added(self, new: SchemaLocation, before: Array) -> _Task:
         if before.additional_schema is not None:
             problems = yield self.compare(before.additional_schema, new)
             return problems + self.of("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []

@@ -20,8 +20,8 @@ from service.schema_types.json_schema.model import (
     Node,
     Number,
     Object,
-    Place,
     Ref,
+    SchemaLocation,
     Simple,
     Values,
 )
@@ -165,7 +165,7 @@ def rendered(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
     return f'{{errorType:"{type_}", description:"{what}\'}}'
 
 
-class Undecided(Exception):
+class ComparisonTooLarge(Exception):
     """The comparison would take too much; the message says of what."""
 
 
@@ -174,18 +174,18 @@ _Path = tuple[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SchemaDifference:
     """`path` leads from the compared schemas to the place."""
 
     type: str
     path: _Path = None
 
-    def below(self, *steps: str) -> Difference:
+    def below(self, *steps: str) -> SchemaDifference:
         """The same difference as seen from further up."""
         path = self.path
         for step in reversed(steps):
             path = (step, path)
-        return Difference(self.type, path)
+        return SchemaDifference(self.type, path)
 
     def steps(self) -> Iterator[str]:
         path = self.path
@@ -251,7 +251,7 @@ def _divides(small: Number, big: Number) -> bool:
         return False
 
 
-def node_of(place: Place) -> Node:
+def node_of(place: SchemaLocation) -> Node:
     """The loader reads every place; a reference that only leads to itself says nothing."""
     return Empty() if place.node is None or isinstance(place.node, Ref) else place.node
 
@@ -267,7 +267,7 @@ def is_open(node: Object) -> bool:
     return node.additional and node.additional_schema is None and not node.patterns
 
 
-def alternatives(original: Place, update: Place) -> Iterator[tuple[Place, Place]]:
+def alternatives(original: SchemaLocation, update: SchemaLocation) -> Iterator[tuple[SchemaLocation, SchemaLocation]]:
     """The pairs of which one has to fit where only one side is a combination.
 
     A combination of one schema is that schema. The update's anyOf or oneOf may fit with any of its schemas; data of the
@@ -287,6 +287,6 @@ def widens(before: Combined, after: Combined) -> bool:
     return len(before.parts) == 1 and (after.criterion == ONE or len(after.parts) == 1)
 
 
-def distinct(parts: list[Place]) -> list[Place]:
+def distinct(parts: list[SchemaLocation]) -> list[SchemaLocation]:
     """The parts without those that say the same as another."""
     return list({part.identity(): part for part in parts}.values())

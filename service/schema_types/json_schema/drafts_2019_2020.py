@@ -23,8 +23,8 @@ from service.schema_types.json_schema.model import (
     Not,
     Numeric,
     Object,
-    Place,
     Ref,
+    SchemaLocation,
     Simple,
     Text,
     Values,
@@ -181,7 +181,7 @@ class _Said:
             self.the(Array).limits |= {"minContains": 1, **counts(fields)}
 
 
-def rest(schema: Place | None) -> tuple[bool, Place | None]:
+def rest(schema: SchemaLocation | None) -> tuple[bool, SchemaLocation | None]:
     """What a schema for the rest means: whether more is allowed, and its schema if it says anything."""
     if schema is None or isinstance(schema.raw, bool):
         return schema is None or bool(schema.raw), None

@@ -25,8 +25,8 @@ from service.schema_types.json_schema.model import (
     Number,
     Numeric,
     Object,
-    Place,
     Ref,
+    SchemaLocation,
     Simple,
     Text,
     Values,
@@ -83,7 +83,7 @@ def common(fields: Fields, draft: int) -> None:
         fields.boolean(keyword)
 
 
-def together(place: Place, nodes: list[Node]) -> Node:
+def together(place: SchemaLocation, nodes: list[Node]) -> Node:
     """All nodes of one schema object as one."""
     if not nodes:
         return Empty()
@@ -102,9 +102,9 @@ def counts(fields: Fields) -> dict[str, Number]:
     }
 
 
-def part(place: Place, node: Node) -> Place:
+def part(place: SchemaLocation, node: Node) -> SchemaLocation:
     """A part of the object at `place` as a place of its own."""
-    return Place(place.raw, place.document, place.base, place, node=node)
+    return SchemaLocation(place.raw, place.document, place.base, place, node=node)
 
 
 def typed(fields: Fields, used: set[str]) -> Node:
@@ -202,7 +202,7 @@ def array(fields: Fields) -> Array:
     return node
 
 
-def rest(fields: Fields, keyword: str) -> tuple[bool, Place | None]:
+def rest(fields: Fields, keyword: str) -> tuple[bool, SchemaLocation | None]:
     """`additionalProperties` or `additionalItems`: whether more is allowed, and the schema of it."""
     value = fields.raw.get(keyword, True)
     return (value, None) if isinstance(value, bool) else (True, fields.schema(keyword))

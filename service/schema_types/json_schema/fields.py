@@ -10,13 +10,13 @@ from decimal import Decimal
 from typing import Final
 
 from service.schema_types.java_json import Json
-from service.schema_types.json_schema.model import Invalid, Number, Place
+from service.schema_types.json_schema.model import Invalid, Number, SchemaLocation
 from service.schema_types.json_schema.pattern import problem
 
 _INT, _LONG = 2**31, 2**63
 
-AddChild = Callable[[Json, Place, str], Place]
-Resolve = Callable[[Place, str], Place]
+AddChild = Callable[[Json, SchemaLocation, str], SchemaLocation]
+Resolve = Callable[[SchemaLocation, str], SchemaLocation]
 
 
 def java_type(value: Json) -> str:
@@ -53,7 +53,7 @@ class Fields:
     Every reader gives None (or nothing) for a keyword that is not there and raises Invalid for one of a wrong type.
     """
 
-    def __init__(self, place: Place, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
+    def __init__(self, place: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
         self.place = place
         self.raw = raw
         self._child = child
@@ -119,20 +119,20 @@ class Fields:
         if wrong:
             raise Invalid(f"{self.place.where(*steps)}: {wrong}")
 
-    def schema(self, keyword: str) -> Place | None:
+    def schema(self, keyword: str) -> SchemaLocation | None:
         return self._child(self.raw[keyword], self.place, keyword) if keyword in self.raw else None
 
-    def at(self, value: Json, *steps: str) -> Place:
+    def at(self, value: Json, *steps: str) -> SchemaLocation:
         """A schema below this one, reached over the steps."""
         return self._child(value, self.place, "/".join(steps))
 
-    def schemas(self, keyword: str) -> list[Place]:
+    def schemas(self, keyword: str) -> list[SchemaLocation]:
         return [self.at(item, keyword, str(at)) for at, item in enumerate(self.array(keyword))]
 
-    def schema_map(self, keyword: str) -> dict[str, Place]:
+    def schema_map(self, keyword: str) -> dict[str, SchemaLocation]:
         return {name: self.at(value, keyword, name) for name, value in self.object(keyword).items()}
 
-    def patterned(self, keyword: str) -> dict[str, Place]:
+    def patterned(self, keyword: str) -> dict[str, SchemaLocation]:
         for pattern in self.object(keyword):
             self.sound(pattern, keyword)
         return self.schema_map(keyword)
@@ -146,9 +146,9 @@ class Fields:
             lists[name] = set(self.names(value, keyword, name))
         return {name: names for name, names in lists.items() if names}
 
-    def target(self) -> Place:
+    def target(self) -> SchemaLocation:
         """What `$ref` refers to."""
         return self.resolved(self.string("$ref") or "")
 
-    def resolved(self, reference: str) -> Place:
+    def resolved(self, reference: str) -> SchemaLocation:
         return self._resolve(self.place, reference)

@@ -12,7 +12,7 @@ from typing import Final
 from service.schema_types.java_json import Json, kind_of
 from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
 from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.model import Document, Empty, Invalid, Never, Node, Place
+from service.schema_types.json_schema.model import Document, Empty, Invalid, Never, Node, SchemaLocation
 from service.schema_types.json_schema.references import Library, rebased
 
 DEFAULT_DRAFT: Final = 7
@@ -28,7 +28,7 @@ _DRAFTS: Final = {
 }
 
 
-def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> Place:
+def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocation:
     """Read a schema; `referenced` are (name, schema) of what it may refer to by name.
 
     Returns the root's place with everything below it read. Raises Invalid.
@@ -53,43 +53,43 @@ class _Loader:
     def __init__(self, root: dict[str, Json] | bool, referenced: Sequence[tuple[str, Json]]) -> None:
         draft = draft_of(root, DEFAULT_DRAFT)
         document = Document("", root, draft > _LAST_CLASSIC, draft)
-        self.waiting: list[Place] = []
+        self.waiting: list[SchemaLocation] = []
         self.library = Library(document, referenced, draft_of)
         self.root = self.placed(root, document, "", None, "")
 
-    def run(self) -> Place:
+    def run(self) -> SchemaLocation:
         while self.waiting:
             place = self.waiting.pop()
             place.node = self.read(place)
         return self.root
 
-    def read(self, place: Place) -> Node:
+    def read(self, place: SchemaLocation) -> Node:
         if isinstance(place.raw, bool):
             return Empty() if place.raw else Never()
         assert isinstance(place.raw, dict)
         fields = Fields(place, place.raw, self.child, self.resolve)
         return drafts_2019_2020.build(fields) if place.document.modern else drafts_4_to_7.build(fields)
 
-    def child(self, raw: Json, parent: Place, step: str) -> Place:
+    def child(self, raw: Json, parent: SchemaLocation, step: str) -> SchemaLocation:
         if not isinstance(raw, dict | bool):
             kinds = "boolean or object" if parent.document.modern else "Boolean or JsonObject"
             raise Invalid(f"{parent.where(step)}: expected {kinds}, found {kind_of(raw).lower()}")
         return self.placed(raw, parent.document, parent.base, parent, step)
 
     def placed(
-        self, raw: dict[str, Json] | bool, document: Document, base: str, parent: Place | None, step: str
-    ) -> Place:
+        self, raw: dict[str, Json] | bool, document: Document, base: str, parent: SchemaLocation | None, step: str
+    ) -> SchemaLocation:
         """The place of a schema, made when it is met first."""
         known = document.places.get(id(raw)) if isinstance(raw, dict) else None
         if known is not None:
             return known
-        place = Place(raw, document, rebased(base, raw, document), parent, step)
+        place = SchemaLocation(raw, document, rebased(base, raw, document), parent, step)
         if isinstance(raw, dict):
             document.places[id(raw)] = place
         self.waiting.append(place)
         return place
 
-    def resolve(self, place: Place, reference: str) -> Place:
+    def resolve(self, place: SchemaLocation, reference: str) -> SchemaLocation:
         """What a reference in the schema at `place` leads to. Raises Invalid."""
         found = self.library.find(place, reference)
         if found is None:

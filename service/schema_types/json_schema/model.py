@@ -9,7 +9,7 @@ from typing import Any, Final
 from service.schema_types.java_json import Json, dump_schema
 
 
-class Shapes:
+class ValueNumbers:
     """Numbers for the values of one document. Each list and object is looked at once."""
 
     def __init__(self) -> None:
@@ -68,11 +68,11 @@ class Document:
     root: Json
     modern: bool
     draft: int
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, SchemaLocation] = field(default_factory=dict)
     """By the id() of their raw value, so that two references to one schema meet in one node."""
     ids: dict[str, tuple[dict[str, Json], str]] | None = None
     """Schemas and their bases by the URI that `$id` or `$anchor` gives them. None until asked for."""
-    shapes: Shapes = field(default_factory=Shapes)
+    shapes: ValueNumbers = field(default_factory=ValueNumbers)
 
 
 class Node:
@@ -82,7 +82,7 @@ class Node:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class SchemaLocation:
     """A schema inside a document. `node` is None until the loader has come to it.
 
     `base` is the URI that references in it are relative to, `parent` and `step` say how it was reached.
@@ -91,15 +91,15 @@ class Place:
     raw: Json
     document: Document
     base: str
-    parent: Place | None = None
+    parent: SchemaLocation | None = None
     step: str = ""
     node: Node | None = None
-    leads_to: Place | None = None
+    leads_to: SchemaLocation | None = None
 
     def where(self, *more: str) -> str:
         """Its JSON pointer, for messages; a very long one is cut."""
         steps = [text for text in reversed(more) if text]
-        place: Place | None = self
+        place: SchemaLocation | None = self
         while place is not None and len(steps) < _SHOWN_STEPS:
             steps += [place.step] if place.step else []
             place = place.parent
@@ -117,7 +117,7 @@ class Place:
         whole = isinstance(self.node, Numeric) and self.node.integer
         return own, whole, self.document.shapes.of(self.raw)
 
-    def target(self) -> Place:
+    def target(self) -> SchemaLocation:
         """The place itself or what its reference leads to in the end; of a circle of references one of them."""
         if self.leads_to is None:
             way, place = {id(self): self}, self
@@ -151,18 +151,18 @@ class Simple(Node):
 
 @dataclass(eq=False, slots=True)
 class Ref(Node):
-    target: Place
+    target: SchemaLocation
 
 
 @dataclass(eq=False, slots=True)
 class Combined(Node):
     criterion: str
-    parts: list[Place]
+    parts: list[SchemaLocation]
 
 
 @dataclass(eq=False, slots=True)
 class Not(Node):
-    schema: Place
+    schema: SchemaLocation
 
 
 @dataclass(eq=False, slots=True)
@@ -188,22 +188,22 @@ class Numeric(Node):
 @dataclass(eq=False, slots=True)
 class Object(Node):
     limits: dict[str, Number] = field(default_factory=dict)
-    properties: dict[str, Place] = field(default_factory=dict)
-    patterns: dict[str, Place] = field(default_factory=dict)
+    properties: dict[str, SchemaLocation] = field(default_factory=dict)
+    patterns: dict[str, SchemaLocation] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
     needs: dict[str, set[str]] = field(default_factory=dict)
     """Properties that must be there when one is (`dependencies`, `dependentRequired`)."""
-    then: dict[str, Place] = field(default_factory=dict)
+    then: dict[str, SchemaLocation] = field(default_factory=dict)
     """Schemas that must fit when a property is there (`dependencies`, `dependentSchemas`)."""
     additional: bool = True
-    additional_schema: Place | None = None
+    additional_schema: SchemaLocation | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Array(Node):
     limits: dict[str, Number] = field(default_factory=dict)
-    all_items: Place | None = None
-    items: list[Place] = field(default_factory=list)
+    all_items: SchemaLocation | None = None
+    items: list[SchemaLocation] = field(default_factory=list)
     additional: bool = True
-    additional_schema: Place | None = None
+    additional_schema: SchemaLocation | None = None
     unique: bool = False

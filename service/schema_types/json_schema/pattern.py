@@ -26,7 +26,7 @@ _REPEAT: Final = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
 _RANGE: Final = re.compile(r"([^\\\[\]&^-])-([^\\\[\]&-])")
 
 
-class Seconds:
+class TimeBudget:
     """What is left of the time that patterns may run."""
 
     def __init__(self, left: float) -> None:
@@ -43,7 +43,7 @@ class Unmatchable(Exception):
     """A pattern can't be run, or not in time."""
 
 
-def matches(pattern: str, name: str, seconds: Seconds) -> bool:
+def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
     """Whether the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
     if regex is None or len(pattern) > MAX_RUN_LENGTH:
         raise Unmatchable(f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing")

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from service.schema_types.java_json import Json
-from service.schema_types.json_schema.model import Document, Invalid, Place
+from service.schema_types.json_schema.model import Document, Invalid, SchemaLocation
 
 DRAFT_4: Final = 4
 MAX_URI: Final = 1024
@@ -70,7 +70,7 @@ class Library:
             for spelling in (name, uri, name.removeprefix("./")):
                 self.named.setdefault(spelling.removesuffix("#"), document)
 
-    def find(self, place: Place, reference: str) -> Found | None:
+    def find(self, place: SchemaLocation, reference: str) -> Found | None:
         """What a reference at `place` leads to. Raises Invalid for a URI that can't be one."""
         whole = joined(place.base, reference)
         address, fragment = urldefrag(whole)

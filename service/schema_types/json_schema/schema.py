@@ -10,9 +10,9 @@ from service.schema_types.base import Comparable, NotParsed, NotValid, Reference
 from service.schema_types.java_json import Json, dump_schema
 from service.schema_types.java_json import load_schema as load
 from service.schema_types.json_schema.compatibility import incompatibilities
-from service.schema_types.json_schema.differences import Difference, Undecided
+from service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
 from service.schema_types.json_schema.load import load as load_schema
-from service.schema_types.json_schema.model import Invalid, Object, Place
+from service.schema_types.json_schema.model import Invalid, Object, SchemaLocation
 
 _RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000
@@ -27,7 +27,7 @@ class JsonSchema:
 
     text: str
     value: Json
-    root: Place
+    root: SchemaLocation
     referenced: tuple[Referenced, ...] = ()
     lenient: bool = False
     kind: str = "JSON"
@@ -53,12 +53,12 @@ class JsonSchema:
             return []
         try:
             found = incompatibilities(other.root, self.root, lenient=self.lenient)
-        except Undecided as error:
+        except ComparisonTooLarge as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return shown(found, reader_word, writer_word)
 
 
-def shown(found: list[Difference], reader: str, writer: str) -> list[str]:
+def shown(found: list[SchemaDifference], reader: str, writer: str) -> list[str]:
     """The texts of the differences, or as many as fit into an answer and how many there are besides."""
     messages: list[str] = []
     size = 0

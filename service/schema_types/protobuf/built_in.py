@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 from service.schema_types.protobuf.descriptor import file_of
 from service.schema_types.protobuf.model import File
 from service.schema_types.protobuf.parse import parse
-from service.schema_types.protobuf.scopes import Types
+from service.schema_types.protobuf.scopes import DeclaredNames
 
 _GOOGLE: Final = {
     "google.protobuf": (
@@ -92,8 +92,8 @@ def known_files() -> Mapping[str, File]:
 
 
 @cache
-def known_types() -> Types:
-    types = Types()
+def known_types() -> DeclaredNames:
+    types = DeclaredNames()
     for file in known_files().values():
         types.add(file, None)
     return types

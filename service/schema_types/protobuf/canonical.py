@@ -38,14 +38,14 @@ from service.schema_types.protobuf.model import (
     is_map_entry,
     map_parts,
 )
-from service.schema_types.protobuf.options import Options
+from service.schema_types.protobuf.options import OptionPrinter
 from service.schema_types.protobuf.scopes import Scope
 
 MAX_TEXT: Final = 32 * 1024 * 1024
 """Characters; full names in a deeply nested schema could make a text far longer than what was sent."""
 
 
-class Lines:
+class IndentedText:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._indent = ""
@@ -102,13 +102,13 @@ def resolved(scope: Scope, name: str) -> str:
 
 class _Printer:
     def __init__(self, scope: Scope | None, ignore_extensions: bool) -> None:
-        self.lines = Lines()
+        self.lines = IndentedText()
         self.scope = scope
         self.ignore_extensions = ignore_extensions
 
     @property
-    def options(self) -> Options:
-        return Options(self.scope, self.ignore_extensions)
+    def options(self) -> OptionPrinter:
+        return OptionPrinter(self.scope, self.ignore_extensions)
 
     def file(self, file: File) -> None:
         lines, normalize = self.lines, self.scope is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
-from service.schema_types.protobuf.scopes import Declared, Scope, Types
+from service.schema_types.protobuf.scopes import Declared, DeclaredNames, Scope
 
 # {path}, {reader} and {writer} are filled in.
 _DESCRIPTIONS: Final = {
@@ -60,7 +60,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Incompatibility:
+class ProtobufIncompatibility:
     type: str
     path: Path
 
@@ -71,11 +71,11 @@ class Incompatibility:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedSchema:
     """A schema with the names it may use."""
 
     file: File
-    types: Types
+    types: DeclaredNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +93,33 @@ class _At:
         return _At(self.old, self.new, (*self.path, *map(str, parts)))
 
 
-def incompatibilities(old: Side, new: Side) -> list[Incompatibility]:
+def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[ProtobufIncompatibility]:
     """What keeps `new` from reading what `old` wrote; [] when nothing does. At most 1000.
 
     Raises ValueError for schemas that can't be compared: types nested in one another beyond all bounds, a map entry
     without its value.
     """
     comparison = _Comparison(old.types, new.types)
-    found: list[Incompatibility] = []
+    found: list[ProtobufIncompatibility] = []
     if old.file.package != new.file.package:
-        found.append(Incompatibility("PACKAGE_CHANGED", ()))
+        found.append(ProtobufIncompatibility("PACKAGE_CHANGED", ()))
     at = _At(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
     return (found + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
 
 
 class _Comparison:
-    def __init__(self, old: Types, new: Types) -> None:
+    def __init__(self, old: DeclaredNames, new: DeclaredNames) -> None:
         self.old = old
         self.new = new
         self.active: set[int] = set()
         self.fields_left = _MAX_FIELDS
         self.guarded = 0
-        self.known: dict[tuple[int, int], list[Incompatibility]] = {}
+        self.known: dict[tuple[int, int], list[ProtobufIncompatibility]] = {}
 
-    def types(self, at: _At, old: Sequence[Message | Enum], new: Sequence[Message | Enum]) -> list[Incompatibility]:
-        found: list[Incompatibility] = []
+    def types(
+        self, at: _At, old: Sequence[Message | Enum], new: Sequence[Message | Enum]
+    ) -> list[ProtobufIncompatibility]:
+        found: list[ProtobufIncompatibility] = []
         olds = {one.name: one for one in old if isinstance(one, Message)}
         news = {one.name: one for one in new if isinstance(one, Message)}
         for name in java_order(java_order(olds), java_order(news)):
@@ -125,15 +127,15 @@ class _Comparison:
             if name not in news:
                 declared = inside.old.type(name)
                 if declared is not None and declared.map_type() is None:
-                    found.append(Incompatibility("MESSAGE_REMOVED", inside.path))
+                    found.append(ProtobufIncompatibility("MESSAGE_REMOVED", inside.path))
             elif name in olds:
                 found += self.message(inside, olds[name], news[name])
             del found[_MAX_FOUND:]
         return found
 
-    def message(self, at: _At, old: Message, new: Message) -> list[Incompatibility]:
+    def message(self, at: _At, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         """The fields of a message that is being compared already are not looked at again, its nested types are."""
-        found: list[Incompatibility] = []
+        found: list[ProtobufIncompatibility] = []
         mine = id(old) not in self.active
         if mine:
             if len(self.active) >= _MAX_DEPTH:
@@ -147,7 +149,7 @@ class _Comparison:
             self.active.discard(id(old))
         return found[:_MAX_FOUND]
 
-    def fields(self, at: _At, old: Message, new: Message) -> list[Incompatibility]:
+    def fields(self, at: _At, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         before, after = _Fields(old), _Fields(new)
         found = exclusive(at, before, after, new)
         gone = before.gone(after)
@@ -159,21 +161,23 @@ class _Comparison:
             was, is_ = before.by_tag.get(tag), after.by_tag.get(tag)
             if was is None:
                 if is_ is not None and tag not in after.oneof and is_.label == "required":
-                    found.append(Incompatibility("REQUIRED_FIELD_ADDED", (*at.path, str(tag))))
+                    found.append(ProtobufIncompatibility("REQUIRED_FIELD_ADDED", (*at.path, str(tag))))
             elif is_ is None:
                 oneof = before.oneof.get(tag)
                 if oneof is None:
                     if was.label == "required":
-                        found.append(Incompatibility("REQUIRED_FIELD_REMOVED", (*at.path, str(tag))))
+                        found.append(ProtobufIncompatibility("REQUIRED_FIELD_REMOVED", (*at.path, str(tag))))
                 elif oneof not in gone:
-                    found.append(Incompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
+                    found.append(ProtobufIncompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
             else:
                 place = at.on(after.oneof[tag], tag) if tag in after.oneof else at.on(tag)
                 found += self.field_types(place, (was.label, is_.label), was.type, is_.type)
             del found[_MAX_FOUND:]
         return found
 
-    def field_types(self, at: _At, labels: tuple[str | None, str | None], old: str, new: str) -> list[Incompatibility]:
+    def field_types(
+        self, at: _At, labels: tuple[str | None, str | None], old: str, new: str
+    ) -> list[ProtobufIncompatibility]:
         was, is_ = at.old.type(old), at.new.type(new)
         old = (was.map_type() if was else None) or old
         new = (is_.map_type() if is_ else None) or new
@@ -183,20 +187,20 @@ class _Comparison:
             return [one for before, after in pairs for one in self.field_types(at, (None, None), before, after)]
         scalars = scalar_kind(old, was), scalar_kind(new, is_)
         if old_map or new_map or (scalars[0] is None) != (scalars[1] is None):
-            return [Incompatibility("FIELD_KIND_CHANGED", at.path)]
+            return [ProtobufIncompatibility("FIELD_KIND_CHANGED", at.path)]
         if scalars[0] is None:
             return self.message_types(at, was, is_, old == new)
         if scalars[0] != scalars[1]:
-            return [Incompatibility("FIELD_SCALAR_KIND_CHANGED", at.path)]
+            return [ProtobufIncompatibility("FIELD_SCALAR_KIND_CHANGED", at.path)]
         if None not in labels and labels[0] != labels[1] and scalars[0] != "text":
-            return [Incompatibility("FIELD_NUMERIC_LABEL_CHANGED", at.path)]
+            return [ProtobufIncompatibility("FIELD_NUMERIC_LABEL_CHANGED", at.path)]
         return []
 
     def message_types(
         self, at: _At, old: Declared | None, new: Declared | None, same_name: bool
-    ) -> list[Incompatibility]:
+    ) -> list[ProtobufIncompatibility]:
         """Messages of other schemas are compared here; the schema's own are compared where they are declared."""
-        changed = Incompatibility("FIELD_NAMED_TYPE_CHANGED", at.path)
+        changed = ProtobufIncompatibility("FIELD_NAMED_TYPE_CHANGED", at.path)
         if old is None or new is None:
             return [] if same_name else [changed]
         if ".".join(old.local) != ".".join(new.local):
@@ -206,7 +210,7 @@ class _Comparison:
         found = self.referenced(old, new)
         return [*found, changed] if found else []
 
-    def referenced(self, old: Declared, new: Declared) -> list[Incompatibility]:
+    def referenced(self, old: Declared, new: Declared) -> list[ProtobufIncompatibility]:
         """Remembered, unless a message that is being compared was met: then it holds for this place only."""
         pair = id(old.type), id(new.type)
         if pair in self.known:
@@ -244,7 +248,7 @@ class _Fields:
         }
 
 
-def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[Incompatibility]:
+def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[ProtobufIncompatibility]:
     """Fields that could be set together and no longer can, being in one oneof now."""
     found = []
     for oneof in new.oneofs:
@@ -258,7 +262,7 @@ def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[In
                 alone += 1
         if len(groups) > 1:
             kind = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if alone > 1 else "FIELD_MOVED_TO_EXISTING_ONEOF"
-            found.append(Incompatibility(kind, (*at.path, oneof.name)))
+            found.append(ProtobufIncompatibility(kind, (*at.path, oneof.name)))
     return found
 
 

@@ -32,7 +32,7 @@ _MAX_EXPONENT: Final = 400
 _DIGITS: Final = Context(prec=1000, rounding=ROUND_HALF_EVEN)
 
 
-class Options:
+class OptionPrinter:
     """How options are written in a scope; normalized when there is one."""
 
     __slots__ = ("_ignore_extensions", "_scope")

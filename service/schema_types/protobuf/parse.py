@@ -29,7 +29,7 @@ from service.schema_types.protobuf.model import (
     Span,
     Word,
 )
-from service.schema_types.protobuf.tokens import MAX_DEPTH, Reader
+from service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
 _LABELS: Final = ("optional", "required", "repeated")
 MAX_PACKAGE_PARTS: Final = 100
@@ -40,7 +40,7 @@ def parse(text: str) -> File:
     return _Parser(text).file()
 
 
-class _Parser(Reader):
+class _Parser(TokenReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.result = File()

@@ -9,11 +9,11 @@ from typing import Final, cast
 from service.schema_types.base import Comparable, NotParsed, NotValid, Referenced
 from service.schema_types.protobuf.built_in import known_files, known_types
 from service.schema_types.protobuf.canonical import text_of
-from service.schema_types.protobuf.compatibility import Side, incompatibilities
+from service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
 from service.schema_types.protobuf.descriptor import from_base64
 from service.schema_types.protobuf.model import File, Message
 from service.schema_types.protobuf.parse import parse
-from service.schema_types.protobuf.scopes import OWN, Origin, Types
+from service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
 from service.schema_types.protobuf.serialize import serialized
 
 
@@ -27,9 +27,9 @@ class ProtobufSchema:
     kind: str = "PROTOBUF"
     _kept: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
-    def types(self) -> Types:
+    def types(self) -> DeclaredNames:
         """The names this schema may use; built-in files need no import, as with Confluent."""
-        types = Types(known_types())
+        types = DeclaredNames(known_types())
         for file, origin in self.dependencies.values():
             types.add(file, origin)
         types.add(self.file, OWN)
@@ -67,7 +67,7 @@ class ProtobufSchema:
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)
         try:
-            found = incompatibilities(Side(old.file, old.types()), Side(self.file, self.types()))
+            found = incompatibilities(ComparedSchema(old.file, old.types()), ComparedSchema(self.file, self.types()))
         except ValueError as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return [one.message(reader_word, writer_word) for one in found]

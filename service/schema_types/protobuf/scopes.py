@@ -47,35 +47,35 @@ class Declared:
         return f"map<{parts['key']}, {parts['value']}>"
 
 
-class Name:
+class ScopeName:
     """A place in the tree of names."""
 
     __slots__ = ("children", "extension", "type")
 
     def __init__(self) -> None:
-        self.children: dict[str, Name] = {}
+        self.children: dict[str, ScopeName] = {}
         self.type: Declared | None = None
         self.extension: tuple[str, Field] | None = None
 
-    def make(self, name: str) -> Name:
+    def make(self, name: str) -> ScopeName:
         place = self
         for part in name.split("."):
-            place = place.children.setdefault(part, Name())
+            place = place.children.setdefault(part, ScopeName())
         return place
 
-    def find(self, parts: Iterable[str]) -> Name | None:
-        place: Name | None = self
+    def find(self, parts: Iterable[str]) -> ScopeName | None:
+        place: ScopeName | None = self
         for part in parts:
             place = place.children.get(part) if place is not None else None
         return place
 
 
-class Types:
+class DeclaredNames:
     """The names of a schema and of what it refers to, before those of `base`. Files added later replace equal names."""
 
-    def __init__(self, base: Types | None = None) -> None:
-        self.root = Name()
-        self.roots: tuple[Name, ...] = (self.root, *(base.roots if base else ()))
+    def __init__(self, base: DeclaredNames | None = None) -> None:
+        self.root = ScopeName()
+        self.roots: tuple[ScopeName, ...] = (self.root, *(base.roots if base else ()))
 
     def add(self, file: File, origin: Origin | None) -> None:
         package = file.package or ""
@@ -86,7 +86,7 @@ class Types:
     def _types(
         self,
         types: Iterable[Message | Enum],
-        base: Name,
+        base: ScopeName,
         package: str,
         path: tuple[str, ...],
         origin: Origin | None,
@@ -99,7 +99,7 @@ class Types:
             if isinstance(one, Message):
                 self._types(one.types, place, package, local, origin)
 
-    def _extensions(self, extends: Iterable[Extend], base: Name, prefix: str) -> None:
+    def _extensions(self, extends: Iterable[Extend], base: ScopeName, prefix: str) -> None:
         for field in (field for extend in extends for field in extend.fields):
             base.make(field.name).extension = (f"{prefix}.{field.name}" if prefix else field.name, field)
 
@@ -115,7 +115,7 @@ class Scope:
 
     __slots__ = ("_levels",)
 
-    def __init__(self, levels: tuple[tuple[Name, ...], ...]) -> None:
+    def __init__(self, levels: tuple[tuple[ScopeName, ...], ...]) -> None:
         self._levels = levels
 
     def enter(self, name: str) -> Scope:
@@ -123,7 +123,7 @@ class Scope:
         found = (place.find(parts) for place in self._levels[-1])
         return Scope((*self._levels, tuple(place for place in found if place is not None)))
 
-    def _meant(self, name: str) -> Iterator[Name]:
+    def _meant(self, name: str) -> Iterator[ScopeName]:
         """The places that `name` may mean, the nearest first."""
         absolute = name.startswith(".")
         parts = name.removeprefix(".").split(".")

@@ -29,7 +29,7 @@ _WORD_KINDS: Final = {"true": BOOLEAN, "false": BOOLEAN}
 _INT = 2**31
 
 
-class Reader:
+class TokenReader:
     """A cursor in a text. Every method raises ValueError with the place and what was expected."""
 
     def __init__(self, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Numbers:
+class ChangeCounter:
     """Which writes are known here. `forget` is called when there was one that is not."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Numbers:
         self._forget()
 
 
-class Looks:
+class ChangePoller:
     """A thread that looks when somebody asks. All who ask while one look is under way share the next one."""
 
     def __init__(self, look: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, exc
 from schemas.model.errors import RegistryError
 from service.registry.deadline import pauses
 from service.store.dialects import driver, drop
-from service.store.dialects.change_counter import Looks, Numbers
+from service.store.dialects.change_counter import ChangeCounter, ChangePoller
 
 WRITER: Final = "writer "
 
@@ -45,8 +45,8 @@ class PostgresWrites:
         self._writer: Connection | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
-        self._numbers = Numbers(forget)
-        self._looks = Looks(self._see)
+        self._numbers = ChangeCounter(forget)
+        self._looks = ChangePoller(self._see)
 
     @property
     def connection(self) -> Connection:

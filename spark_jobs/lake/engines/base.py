@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TableColumn:
     """A column of a Delta table. type: as Spark writes it in DDL. comment: "" for none."""
 
     name: str
@@ -35,7 +35,7 @@ class Upsert:
     delete: str | None = None
 
 
-class DeltaTable(Protocol):
+class LakeTable(Protocol):
     """A Delta table of a path, which need not be there yet. Each method that changes it makes one commit."""
 
     def exists(self) -> bool: ...
@@ -55,7 +55,7 @@ class DeltaTable(Protocol):
         """Sets a table property."""
         ...
 
-    def create(self, columns: Sequence[Shown], properties: Mapping[str, str]) -> None: ...
+    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None: ...
 
     def overwrite(self, frame: DataFrame) -> None:
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
@@ -65,7 +65,7 @@ class DeltaTable(Protocol):
         """Before columns of these types come. have: the types of those that are there."""
         ...
 
-    def add(self, column: Shown) -> None: ...
+    def add(self, column: TableColumn) -> None: ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -86,7 +86,7 @@ class DeltaTable(Protocol):
     def merge(self, frame: DataFrame, upsert: Upsert) -> None: ...
 
 
-Engine = Callable[["SparkSession", str], DeltaTable]
+Engine = Callable[["SparkSession", str], LakeTable]
 
 ENGINES: Mapping[str, str] = {
     "delta-spark": "spark_jobs.lake.engines.delta_spark:SparkDelta",

@@ -21,7 +21,7 @@ from uuid import uuid4
 from schemas.model.errors import SetupError
 from schemas.model.spark_types import quoted
 from spark_jobs.lake.engines import delta_files
-from spark_jobs.lake.engines.base import Shown, Upsert
+from spark_jobs.lake.engines.base import TableColumn, Upsert
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ def _refusing(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concat
 
 @dataclass(frozen=True)
 class Deltalake:
-    """A spark_jobs.lake.engines.base.DeltaTable, in a folder of this machine. SetupError USAGE for a path with a
+    """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine. SetupError USAGE for a path with a
     scheme.
     """
 
@@ -108,7 +108,7 @@ class Deltalake:
 
     # ---- changes of the table
     @_refusing
-    def create(self, columns: Sequence[Shown], properties: Mapping[str, str]) -> None:
+    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
         from deltalake import DeltaTable, Schema
 
         fields = [json.loads(_field(column).to_json()) for column in columns]
@@ -129,7 +129,7 @@ class Deltalake:
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
 
     @_refusing
-    def add(self, column: Shown) -> None:
+    def add(self, column: TableColumn) -> None:
         self._table().alter.add_columns([_field(column)])
 
     @_refusing
@@ -215,7 +215,7 @@ def _told(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _field(column: Shown) -> Any:
+def _field(column: TableColumn) -> Any:
     from deltalake import Field
     from pyspark.sql.types import DataType
 

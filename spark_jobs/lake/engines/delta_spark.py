@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from schemas.model.spark_types import quoted
 from spark_jobs.lake.engines import delta_files
-from spark_jobs.lake.engines.base import Shown, Upsert
-from spark_jobs.spark.sql_expressions import _literal
+from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ _MAPPING = "delta.columnMapping.mode"
 
 @dataclass(frozen=True)
 class SparkDelta:
-    """A spark_jobs.lake.engines.base.DeltaTable."""
+    """A spark_jobs.lake.engines.base.LakeTable."""
 
     spark: SparkSession
     path: str
@@ -45,7 +45,7 @@ class SparkDelta:
     def remember(self, name: str, value: str) -> None:
         self._alter(f"SET TBLPROPERTIES ({_property(name, value)})")
 
-    def create(self, columns: Sequence[Shown], properties: Mapping[str, str]) -> None:
+    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
         delta_files.clear_unborn(self.spark, self.path)
         told = ", ".join(_property(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
         self.spark.sql(
@@ -59,7 +59,7 @@ class SparkDelta:
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)
 
-    def add(self, column: Shown) -> None:
+    def add(self, column: TableColumn) -> None:
         self._alter(f"ADD COLUMNS ({_shown(column)})")
 
     def rename(self, old: str, new: str) -> None:
@@ -71,7 +71,7 @@ class SparkDelta:
         self._alter(f"DROP COLUMN {quoted(name)}")
 
     def comment(self, name: str, text: str) -> None:
-        self._alter(f"ALTER COLUMN {quoted(name)} COMMENT {_literal(text)}")
+        self._alter(f"ALTER COLUMN {quoted(name)} COMMENT {sql_literal(text)}")
 
     def widen(self, name: str, kind: str) -> bool:
         from pyspark.errors import PySparkException
@@ -110,10 +110,10 @@ class SparkDelta:
         self.spark.sql(f"ALTER TABLE {self._name} {change}")
 
 
-def _shown(column: Shown) -> str:
-    comment = f" COMMENT {_literal(column.comment)}" if column.comment else ""
+def _shown(column: TableColumn) -> str:
+    comment = f" COMMENT {sql_literal(column.comment)}" if column.comment else ""
     return f"{quoted(column.name)} {column.type}{comment}"
 
 
 def _property(name: str, value: str) -> str:
-    return f"'{name}' = {_literal(value)}"
+    return f"'{name}' = {sql_literal(value)}"

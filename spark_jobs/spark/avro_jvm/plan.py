@@ -20,12 +20,12 @@ from schemas.model.table import Table, TableId
 from schemas.model.types import Kind
 from spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from spark_jobs.arrow.worker_functions import rescue, rescued_type
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing
-from spark_jobs.sources.avro_versions import WriterSchema, once, versions_of
-from spark_jobs.sources.schema_registry import HttpSchemas, Registered
+from spark_jobs.sources.avro_versions import WriterSchema, once, registered_versions
+from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, Programs, programs
+from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, JvmPrograms, programs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,18 +57,18 @@ class AvroPlan:
     its version lacks. unreadable: registered versions that can't be read, and why.
     """
 
-    side: Side
+    side: CodecConfig
     keys: tuple[WriterSchema, ...]
     values: tuple[WriterSchema, ...]
     others: tuple[bytes, ...]
     exact: bool
     missing: Missing = "null"
-    unreadable: tuple[tuple[Registered, WireError], ...] = ()
+    unreadable: tuple[tuple[RegisteredSchema, WireError], ...] = ()
 
     @classmethod
-    def of(cls, side: Side, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
+    def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
-        found = versions_of(side.schemas, id_, whole=True)
+        found = registered_versions(side.schemas, id_, whole=True)
         if not found.values or not _one_shape(found.values):
             return None
         ours = (*found.keys, *found.values)
@@ -145,7 +145,7 @@ class AvroPlan:
         counted = rescued.observe(metric("late_tables", self.table.id), F.count(F.when(late, 1)).alias("rows"))
         return counted.where(~late)
 
-    def _columns(self, made: Programs) -> Iterator[tuple[str, Column]]:
+    def _columns(self, made: JvmPrograms) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
 
         read = {name: F.col("_read")[name] for name in _TOLD}
@@ -199,7 +199,7 @@ def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> C
     return names  # type: ignore[no-any-return]
 
 
-def _read(spark: SparkSession, reader: Any, made: Programs, table: Table) -> Column:
+def _read(spark: SparkSession, reader: Any, made: JvmPrograms, table: Table) -> Column:
     """What the reader tells of the message in `key` and `value`: struct of _TOLD."""
     from pyspark.sql import Column, functions
 

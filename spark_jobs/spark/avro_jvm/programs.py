@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.codec import avro as binary
-from schemas.formats.avro.record import Record
+from schemas.formats.avro.record import RecordReader
 from schemas.formats.avro.schema import BEFORE
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model import values
@@ -87,7 +87,7 @@ _AS_IT_IS = -1
 
 
 @dataclass(frozen=True)
-class Programs:
+class JvmPrograms:
     """What the reader is made of. packed: its bytes; keys: the columns' names of keys, from number 1 on."""
 
     packed: bytes
@@ -101,7 +101,7 @@ def programs(
     refused: Mapping[int, int],
     missing: Missing,
     zone: str,
-) -> Programs:
+) -> JvmPrograms:
     """keys, rows: all versions of the table's key and value schemas. table: with the newest one's columns.
 
     refused: schema ids of which every message is refused, with the code. missing, zone: as AvroPlan.
@@ -122,7 +122,7 @@ def programs(
     ids = sorted(made)
     lengthy = [n for place, c in enumerate(table.columns) for n in _lengthy(place, spark_type(c))]
     head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
-    return Programs(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
+    return JvmPrograms(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
 
 
 class _Compiler:
@@ -165,7 +165,7 @@ class _Compiler:
             + encoded
         )
 
-    def _whole(self, record: Record, fields: list[Mapping[str, Any]], placed: bool = True) -> list[int] | None:
+    def _whole(self, record: RecordReader, fields: list[Mapping[str, Any]], placed: bool = True) -> list[int] | None:
         """The steps of all fields; None for a record that TiCDC does not write, or that the row does not hold.
 
         placed: the values go into the row.
@@ -200,7 +200,7 @@ class _Compiler:
                 steps += [_PASSED[kind], null, -1, _AS_IT_IS, 0, 0, 0, 0]
         return steps
 
-    def _inner(self, old: Record, field: Mapping[str, Any]) -> list[int] | None:
+    def _inner(self, old: RecordReader, field: Mapping[str, Any]) -> list[int] | None:
         null, kind = _union(field["type"])
         column = next(c for c in old.columns if c.name == field["name"])
         return self._column(column, kind["type"], null, placed=True)

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from schemas.codec import avro as binary
 from schemas.columnar import avro_reader
-from schemas.columnar.avro_reader import AvroCellReader
+from schemas.columnar.avro_reader import AvroReader
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import NULL, Form, form_of
+from schemas.columnar.rows import NULL, CellForm, form_of
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.decoder import AvroDecoder
 from schemas.formats.avro.encoder import AvroEncoder
@@ -36,7 +36,7 @@ from schemas.model.ports import SchemaId
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
 from schemas.model.values import bit_size
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.fuzz import SEED, amounts, damaged
 from tests.support.golden import ROOT, Golden, Registry, both, cases
@@ -93,7 +93,7 @@ def _decoded(decoder: AvroDecoder, message: Message) -> list[Event] | None:
 
 def _same(context: Context, messages: Sequence[Message], bare: bool = False) -> dict[int, RowChange]:
     """The rows taken, each compared with the decoder's."""
-    found = read_batch(AvroCellReader(context, bare), messages, "avro")
+    found = read_batch(AvroReader(context, bare), messages, "avro")
     decoder = AvroDecoder(context)
     for number, event in found.items():
         expected = _decoded(decoder, messages[number])
@@ -110,7 +110,7 @@ def _plain(context: Context, message: Message) -> bool:
         return False
     for row in (events[0].before, events[0].after):
         for name, value in (row or {}).items():
-            if isinstance(value, bytes) and form_of(events[0].table.by_name[name]) is Form.TEXT:
+            if isinstance(value, bytes) and form_of(events[0].table.by_name[name]) is CellForm.TEXT:
                 return False  # not UTF-8
     return True
 
@@ -189,18 +189,18 @@ def test_what_cells_do_not_say_is_left_unless_asked_for() -> None:
 def test_nothing_is_taken_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_reader, "COMPILED", False)
     side, messages = GOLDENS[0].side(), GOLDENS[0].messages()
-    rows, left = AvroCellReader(Context(side.schemas)).read(*batch_of(messages))
+    rows, left = AvroReader(Context(side.schemas)).read(*batch_of(messages))
     assert left.tolist() == list(range(len(messages)))
     assert len(rows.message) == len(rows.shapes) == 0
 
 
 def test_no_messages() -> None:
-    assert read_batch(AvroCellReader(Context(Registry())), [], "avro") == {}
+    assert read_batch(AvroReader(Context(Registry())), [], "avro") == {}
 
 
 def test_one_shape_for_equal_rows_of_all_batches() -> None:
     side, messages = GOLDENS[0].side(), GOLDENS[0].messages()
-    reader = AvroCellReader(Context(side.schemas))
+    reader = AvroReader(Context(side.schemas))
     first, second = (reader.read(*batch_of(messages))[0] for _ in range(2))
     assert first.shapes
     assert all(one is other for one, other in zip(first.shapes, second.shapes, strict=True))
@@ -212,7 +212,7 @@ def test_a_schema_that_is_registered_later_is_found() -> None:
     table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], nullable=False, primary_key=True),))
     message = AvroEncoder(context).encode(change(table, {"id": "7"}), Message(None, None, "t"))[0]
     texts, registry._texts = registry._texts, []
-    reader = AvroCellReader(context)
+    reader = AvroReader(context)
     assert not read_batch(reader, [message], "avro")
     registry._texts = texts
     assert read_batch(reader, [message], "avro")[0].after == {"id": "7"}
@@ -326,7 +326,7 @@ def test_null_in_both_orders_of_its_union() -> None:
     _check(_column("int", nullable=True), bodies)
     _check(_column("int", nullable=True, has_default=True, default="5"), bodies)
     context, messages = _one_column(_column("int", nullable=True), [b"\x00"])
-    rows, _ = AvroCellReader(context).read(*batch_of(messages))
+    rows, _ = AvroReader(context).read(*batch_of(messages))
     assert rows.length.tolist() == [NULL, 8]
 
 
@@ -334,11 +334,11 @@ def test_null_in_both_orders_of_its_union() -> None:
 class _Asked:
     """Definitions of which nothing is known but the protocol's answers."""
 
-    def __init__(self, tables: Definitions) -> None:
+    def __init__(self, tables: TableDefinitions) -> None:
         self.at, self.sanitised = tables.at, tables.sanitised
 
 
-def _versions() -> tuple[Context, list[Message], Definitions]:
+def _versions() -> tuple[Context, list[Message], TableDefinitions]:
     """Rows of a table that changed its columns' order and types without another Avro schema."""
     registry = Registry()
     columns = (
@@ -357,7 +357,7 @@ def _versions() -> tuple[Context, list[Message], Definitions]:
         gone = n % 7 == 6
         event = change(tables[0], None if gone else row, row if gone or n % 2 else None, commit_ts=100 + n)
         messages += encoder.encode(event, Message(None, None, "t"))
-    known = Definitions([TableVersion(commit_ts, t) for commit_ts, t in zip((110, 130, 150), tables, strict=True)])
+    known = TableDefinitions([TableVersion(commit_ts, t) for commit_ts, t in zip((110, 130, 150), tables, strict=True)])
     return Context(registry, known, options), messages, known
 
 
@@ -367,7 +367,7 @@ def test_table_versions_by_commit_ts() -> None:
     assert len(found) == len(messages)
     assert {e.table_version for e in found.values() if e.op != "d"} == {None, 110, 130, 150}
     one_by_one = replace(context, tables=_Asked(known))
-    assert read_batch(AvroCellReader(one_by_one), messages, "avro") == found
+    assert read_batch(AvroReader(one_by_one), messages, "avro") == found
 
 
 def test_a_definition_of_other_types_is_the_decoders() -> None:
@@ -376,7 +376,7 @@ def test_a_definition_of_other_types_is_the_decoders() -> None:
     after = Column("next", BY_NAME["int"], nullable=False)
     for kind, taken in (("bit", 0), ("int", 0), ("varbinary", 0)):
         table = Table(TableId("a", "b"), (_column(kind, length=8), after))
-        known = replace(context, tables=Definitions([TableVersion(1, table)]))
+        known = replace(context, tables=TableDefinitions([TableVersion(1, table)]))
         assert len(_same(known, messages)) == taken
 
 

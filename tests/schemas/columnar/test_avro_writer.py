@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.avro_writer import AvroCellWriter, warm
+from schemas.columnar.avro_writer import AvroWriter, warm
 from schemas.columnar.kernels.avro_write_cache import COMPILED
 from schemas.columnar.rows import Binaries, Topics
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
@@ -55,7 +55,7 @@ class Both:
         given = Options.of(options)
         self._registries = Registry(), Registry()
         self._encoder = AvroEncoder(Context(self._registries[0], options=given))
-        self._writer = AvroCellWriter(Context(self._registries[1], options=given))
+        self._writer = AvroWriter(Context(self._registries[1], options=given))
         self._cells = Cells()
 
     def check(self, events: Sequence[RowChange], topics: Sequence[str | None], times: Sequence[int]) -> list[bool]:
@@ -282,7 +282,7 @@ def test_a_schema_that_is_not_there_is_asked_for_again() -> None:
             return super().id_of(subject, schema)
 
     registry = Late()
-    writer, [rows, _] = AvroCellWriter(Context(registry)), Cells().of([_change((), {})])
+    writer, [rows, _] = AvroWriter(Context(registry)), Cells().of([_change((), {})])
     topics, times = Topics(["t"], np.zeros(1, np.int64)), np.full(1, -1, np.int64)
     assert writer.write(rows, topics, times).left.all()
     registry.there = True

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.debezium_writer import DebeziumCellWriter, _Batch
+from schemas.columnar.debezium_writer import DebeziumWriter, _Batch
 from schemas.columnar.kernels import json_write_cache
-from schemas.columnar.rows import CellRows, Topics, frozen
+from schemas.columnar.rows import Rows, Topics, frozen
 from schemas.formats.base import Context
 from schemas.formats.debezium.ticdc_json import DebeziumEncoder
 from schemas.model import values
@@ -47,7 +47,7 @@ def context(options: dict[str, Any]) -> Context:
     return Context(Registry(), None, Options.of(options))
 
 
-def written(writer: DebeziumCellWriter, rows: CellRows, timestamps: Any = None) -> list[tuple[bytes, bytes, set[str]]]:
+def written(writer: DebeziumWriter, rows: Rows, timestamps: Any = None) -> list[tuple[bytes, bytes, set[str]]]:
     """(key, value, flags) of each row; of a row that is left, empty."""
     count = len(rows.shape)
     times = np.full(count, TIME, np.int64) if timestamps is None else np.array(timestamps, np.int64)
@@ -70,7 +70,7 @@ def check(events: Sequence[RowChange], options: dict[str, Any], timestamps: Sequ
         return 0
     times = [TIME if timestamps is None else timestamps[n] for n in taken]
     encoder, took = DebeziumEncoder(context(options)), 0
-    found = written(DebeziumCellWriter(context(options)), rows, times)
+    found = written(DebeziumWriter(context(options)), rows, times)
     for event, time, (key, value, flags) in zip(events_of(rows, "avro"), times, found, strict=True):
         own = set(event.flags)
         message = encoded(encoder, event, time)
@@ -268,7 +268,7 @@ def test_commit_ts() -> None:
 
 
 def test_programs_are_made_once_and_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells, writer = Cells(), DebeziumCellWriter(context({}))
+    cells, writer = Cells(), DebeziumWriter(context({}))
     rows, _ = cells.of([change(table(column("a", "int")), {"a": "1"})])
     first = written(writer, rows)
     size = writer.compiler.size
@@ -276,7 +276,7 @@ def test_programs_are_made_once_and_forgotten_in_time(monkeypatch: pytest.Monkey
     assert writer.compiler.size == size
     monkeypatch.setattr("schemas.columnar.debezium_writer._MOST_TEXT", size - 1)
     more, _ = cells.of([change(table(column("b", "int")), {"b": "1"})])
-    assert written(writer, more) == written(DebeziumCellWriter(context({})), more)
+    assert written(writer, more) == written(DebeziumWriter(context({})), more)
     assert writer.compiler.size < 2 * size
     assert written(writer, rows) == first
 
@@ -288,7 +288,7 @@ def test_output_grows_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(events, OPTIONS[0]) == len(events)
 
 
-def odd_cells(rng: random.Random) -> Iterable[CellRows]:
+def odd_cells(rng: random.Random) -> Iterable[Rows]:
     """Cells that point anywhere."""
     chosen = [c for c, _ in COLUMNS]
     rows, _ = Cells().of([change(Table(TableId("a", "b"), (ID, *chosen)), {c.name: None for c in chosen})] * 20)
@@ -302,7 +302,7 @@ def odd_cells(rng: random.Random) -> Iterable[CellRows]:
 
 
 def test_cells_that_point_anywhere_are_left() -> None:
-    writer = DebeziumCellWriter(context(OPTIONS[1]))
+    writer = DebeziumWriter(context(OPTIONS[1]))
     for rows in odd_cells(random.Random(1)):
         for key, value, _ in written(writer, rows):
             assert bool(key) == bool(value)
@@ -313,7 +313,7 @@ def test_a_column_that_the_row_lacks_is_left() -> None:
     assert check([replace(change(of, {"a": "1"}), after={"id": "1"})], {}) == 0
     assert check([change(of, None, {}, key_only=True)], {}) == 1
     rows, _ = Cells().of([change(of, None, {"a": None}, key_only=True)])
-    assert written(DebeziumCellWriter(context({})), rows) == [(b"", b"", set())]
+    assert written(DebeziumWriter(context({})), rows) == [(b"", b"", set())]
 
 
 @example("2024-02-30 00:00:00")
@@ -328,4 +328,4 @@ def test_texts_that_look_like_times(text: str) -> None:
 def test_without_numba_all_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schemas.columnar.debezium_writer.COMPILED", False)
     rows, _ = Cells().of([change(table(), {})])
-    assert written(DebeziumCellWriter(context({})), rows) == [(b"", b"", set())]
+    assert written(DebeziumWriter(context({})), rows) == [(b"", b"", set())]

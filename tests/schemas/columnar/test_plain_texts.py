@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from schemas.columnar.kernels import json_write_cache
 from schemas.columnar.kernels import plain_lines as kernels_plain_lines
-from schemas.columnar.plain_lines import BESIDE, plain_lines, plain_texts
-from schemas.columnar.rows import ABSENT, Binaries, CellRows
+from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
+from schemas.columnar.rows import ABSENT, Binaries, Rows
 from schemas.model import values
 from schemas.model.event import Message, RowChange
 from schemas.model.table import Column, Table, TableId, Value
@@ -33,7 +33,7 @@ def text(value: Value) -> str | None:
     return f'{{"hex":"{value.hex()}"}}' if isinstance(value, bytes) else value
 
 
-def rows_of(rows: CellRows) -> list[list[dict[str, str | None] | None]]:
+def rows_of(rows: Rows) -> list[list[dict[str, str | None] | None]]:
     """(before, after) of each row, by the compiled texts."""
     found = plain_texts(rows)
     assert len(found.offsets) == len(found.valid) + 1 == len(rows.place) + 1
@@ -165,7 +165,7 @@ def test_what_debezium_has_beside_its_row() -> None:
     data = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, data)])
     values = Binaries(np.frombuffer(b"".join(data), np.uint8), ends, np.ones(len(data), bool))
-    found, untold = BESIDE["debezium"](values, np.arange(len(data)))
+    found, untold = EXTRA_FIELDS["debezium"](values, np.arange(len(data)))
     assert found is not None
     whole, at = bytes(found.data), found.offsets.tolist()
     said = [None if no else whole[at[n] : at[n + 1]].decode() for n, no in enumerate(untold.tolist())]

@@ -14,14 +14,8 @@ import pytest
 
 from benchmarks.rows import changes, wide
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import Binaries, CellRows, Shape, Topics
-from schemas.columnar.table_dispatch import (
-    CraftCellReader,
-    DebeziumCellReader,
-    OpenCellReader,
-    OpenTiflowCellReader,
-    TypedCellReader,
-)
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics
+from schemas.columnar.table_dispatch import CraftReader, DebeziumReader, OpenReader, OpenTiflowReader, TableDispatcher
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.columnar.typed_to_rows import cells_of_typed
 from schemas.formats.base import Context
@@ -38,8 +32,8 @@ from tests.support.rows import COMMIT_TS, ID, column
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all messages are left")
 
-READERS: tuple[type[TypedCellReader], ...] = (
-    DebeziumCellReader, OpenCellReader, OpenTiflowCellReader, CraftCellReader,
+READERS: tuple[type[TableDispatcher], ...] = (
+    DebeziumReader, OpenReader, OpenTiflowReader, CraftReader,
 )  # fmt: skip
 _TIMES = 12  # so often is each message of a golden case in a batch: few are not worth a kernel
 
@@ -58,7 +52,7 @@ def _decoded(decoder: Any, message: Message) -> list[Event] | None:
         return None
 
 
-def check(reader: TypedCellReader, context: Context, messages: Sequence[Message]) -> set[int]:
+def check(reader: TableDispatcher, context: Context, messages: Sequence[Message]) -> set[int]:
     """Reads messages as one batch, compares what was taken with the decoder's rows; out: what was left."""
     names = list(dict.fromkeys(m.topic for m in messages))
     topics = Topics(names, np.array([names.index(m.topic) for m in messages], np.int64))
@@ -81,7 +75,7 @@ def check(reader: TypedCellReader, context: Context, messages: Sequence[Message]
 # ---------------------------------------------------------------------------------- goldens
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["sample", "all"])
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_golden_rows_are_the_decoders(class_: type[TypedCellReader], whole: bool) -> None:
+def test_golden_rows_are_the_decoders(class_: type[TableDispatcher], whole: bool) -> None:
     rows = taken = 0
     for golden in cases(class_.FORMAT) if whole else sample(cases(class_.FORMAT)):
         messages = golden.messages()
@@ -118,7 +112,7 @@ def test_many_tables_of_one_topic() -> None:
 
 # ---------------------------------------------------------------------------------- made and damaged messages
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_made_rows_and_damaged_messages(class_: type[TypedCellReader]) -> None:
+def test_made_rows_and_damaged_messages(class_: type[TableDispatcher]) -> None:
     """Rows of 20 columns of nearly all types, and messages that were cut, or of which bytes were changed."""
     source = wide()
     encoder = format_named(class_.FORMAT).encoder(Context(Registry(), None, Options.of({"on_lossy": "flag"})))
@@ -170,13 +164,13 @@ def test_decimals_have_all_digits() -> None:
 _LOW64 = (1 << 64) - 1
 
 
-def _cells_of(typed: TypedColumn) -> CellRows:
+def _cells_of(typed: TypedColumn) -> Rows:
     """The cells of inserts with one column."""
     count = len(typed.valid)
     zeros = np.zeros(count, np.int64)
     rows = TypedRows(zeros, zeros, zeros, zeros + 1, zeros > 0, (typed,), (typed,))
     table = Table(TableId("shop", "t"), (typed.column,))
-    return cells_of_typed(rows, Shape(table, table.columns, ()))
+    return cells_of_typed(rows, RowShape(table, table.columns, ()))
 
 
 # ---------------------------------------------------------------------------------- versions, other tables
@@ -220,7 +214,7 @@ def _messages(format_: str, table: Table, count: int, start: int = COMMIT_TS) ->
 
 
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_versions_and_tables_side_by_side(class_: type[TypedCellReader]) -> None:
+def test_versions_and_tables_side_by_side(class_: type[TableDispatcher]) -> None:
     kinds = [k for k in _VALUES if k != "decimal" or class_.FORMAT != "debezium"]
     old, new, other = _table("t", *kinds[:3]), _table("t", *kinds), _table("o", "int", "varchar")
     tables = _Tables(TableVersion(1, old), TableVersion(1, other))
@@ -239,7 +233,7 @@ def test_versions_and_tables_side_by_side(class_: type[TypedCellReader]) -> None
 
 
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_what_is_no_message_is_left(class_: type[TypedCellReader]) -> None:
+def test_what_is_no_message_is_left(class_: type[TableDispatcher]) -> None:
     table = _table("t", "int", "varchar")
     context = Context(Registry(), _Tables(TableVersion(1, table)))
     good = _messages(class_.FORMAT, table, 30)
@@ -256,7 +250,7 @@ def test_what_is_no_message_is_left(class_: type[TypedCellReader]) -> None:
 
 
 @pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_without_tables_or_with_few_messages_all_are_left(class_: type[TypedCellReader]) -> None:
+def test_without_tables_or_with_few_messages_all_are_left(class_: type[TableDispatcher]) -> None:
     table = _table("t", "int")
     messages = _messages(class_.FORMAT, table, 30)
     assert check(class_(Context(Registry())), Context(Registry()), messages) == set(range(30))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Names, new_catalog
-from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import Statement
 from schemas.model.errors import DdlError
@@ -19,7 +19,7 @@ from tests.support.ddl_histories import texts
 from tests.support.each import each
 from tests.support.fuzz import amounts
 
-MODES = (WIRE, TYPED, SHOW, Mode.typed("ANSI"))
+MODES = (WIRE, TYPED, SHOW, LexicalMode.typed("ANSI"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")
 _PIECES = (
     "'", '"', "`", "\\", "(", ")", ",", ";", "/*", "*/", "/*!", "/*T![ttl] ", "--", " -- ", "#", "\0", "\n", "é", "𝛑",
@@ -27,7 +27,7 @@ _PIECES = (
 )  # fmt: skip
 
 
-def attempt(text: str, mode: Mode) -> Statement | None:
+def attempt(text: str, mode: LexicalMode) -> Statement | None:
     """The statement, or None where it is refused as it should be."""
     try:
         return parse(text, mode, "test")
@@ -94,7 +94,7 @@ SIZES = [(TYPED, 20_000), *(pytest.param(mode, 100_000, marks=pytest.mark.slow) 
 @pytest.mark.timeout(200)  # a guard against a hang, nothing is measured
 @pytest.mark.parametrize(("mode", "size"), SIZES, ids=["short", "wire", "typed", "show", "ansi"])
 @each("piece", ["'", "\\'", "''", "`", "/*", "/*!", "*/", "(", "a.", "NOT ", "-", "0x", "1", "a,", "--", "_u'a'"])
-def test_very_many_of_the_same(piece: str, mode: Mode, size: int) -> None:
+def test_very_many_of_the_same(piece: str, mode: LexicalMode, size: int) -> None:
     text = piece * (size // len(piece))
     for wrapped in (
         text,
@@ -113,7 +113,7 @@ def test_a_large_statement_is_read() -> None:
 
 
 @given(st.text(max_size=60), st.sampled_from(MODES))
-def test_any_text(text: str, mode: Mode) -> None:
+def test_any_text(text: str, mode: LexicalMode) -> None:
     for prefix in ("", "CREATE TABLE t (", "ALTER TABLE t ADD c ", "CREATE TABLE t (a INT DEFAULT "):
         statement = attempt(prefix + text, mode)
         # A comment, or nothing at all, after what is read changes nothing.

@@ -11,7 +11,7 @@ from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
 from schemas.ddl.executor.charsets import DEFAULT
 from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.table import Column, Table, TableId
 from service.history.table_json import HistoryMode, replay
@@ -69,7 +69,7 @@ def _catalogs(name: str, mode: HistoryMode) -> list[tuple[dict[str, Any], Catalo
         if line["script"] != script:
             catalog, script = new_catalog(), line["script"]
         if line["ok"]:
-            typed = [(line["db"], line["ddl"], Mode.typed(line["sql_mode"]))]
+            typed = [(line["db"], line["ddl"], LexicalMode.typed(line["sql_mode"]))]
             wire = [(one["scm"], one["q"], WIRE) for one in line["wire"]]
             for db, text, lexical in typed if mode == "typed" else wire:
                 catalog = apply(catalog, parse(text, lexical, db), db)

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.formats.avro.schema import value_schema
 from schemas.model.errors import DdlError, WireError
@@ -16,20 +16,20 @@ from schemas.model.type_text import default_text, type_text
 from tests.support.each import each
 
 
-def after(*statements: str, mode: Mode = TYPED) -> Catalog:
+def after(*statements: str, mode: LexicalMode = TYPED) -> Catalog:
     catalog = new_catalog()
     for one in statements:
         catalog = apply(catalog, parse(one, mode, "test"), "test")
     return catalog
 
 
-def table(*statements: str, name: str = "t", mode: Mode = TYPED) -> Table:
+def table(*statements: str, name: str = "t", mode: LexicalMode = TYPED) -> Table:
     found = after(*statements, mode=mode).table(TableId("test", name))
     assert found is not None
     return found
 
 
-def column(definition: str, mode: Mode = TYPED) -> Column:
+def column(definition: str, mode: LexicalMode = TYPED) -> Column:
     return table(f"CREATE TABLE t (c {definition})", mode=mode).columns[0]
 
 
@@ -42,7 +42,7 @@ def test_a_backslash_is_a_character_on_the_wire_and_an_escape_when_typed() -> No
     text = r"VARCHAR(9) DEFAULT 'a\\b' COMMENT 'x\ny'"
     assert (column(text, WIRE).default, column(text, WIRE).comment) == (r"a\\b", r"x\ny")
     assert (column(text, TYPED).default, column(text, TYPED).comment) == ("a\\b", "x\ny")
-    assert column(text, Mode.typed("NO_BACKSLASH_ESCAPES")).default == r"a\\b"
+    assert column(text, LexicalMode.typed("NO_BACKSLASH_ESCAPES")).default == r"a\\b"
 
 
 def test_show_create_escapes_defaults_but_not_elements() -> None:
@@ -61,7 +61,7 @@ def test_texts(typed: str, value: str) -> None:
 
 
 def test_sql_mode_changes_quotes_and_real() -> None:
-    ansi = Mode.typed("STRICT_TRANS_TABLES, ansi_quotes,REAL_AS_FLOAT")
+    ansi = LexicalMode.typed("STRICT_TRANS_TABLES, ansi_quotes,REAL_AS_FLOAT")
     found = table('CREATE TABLE "t" ("a b" REAL)', mode=ansi)
     assert (names(found), type_text(found.columns[0])) == (["a b"], "float")
     assert type_text(column("REAL")) == "double"

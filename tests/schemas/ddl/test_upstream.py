@@ -12,7 +12,7 @@ from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, Mode
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import NoColumnEffect, SetOptions, TableOptions
 from schemas.model.errors import DdlError
@@ -80,10 +80,10 @@ def test_expressions_are_stored_as_tidb_prints_them(typed: str, stored: str) -> 
 
 @each(("sql_mode", "typed", "stored"), BY_MODE)
 def test_the_sql_mode_decides_how_operators_bind(sql_mode: str, typed: str, stored: str) -> None:
-    assert _stored(typed, Mode.typed(sql_mode)) == stored
+    assert _stored(typed, LexicalMode.typed(sql_mode)) == stored
 
 
-def _stored(text: str, mode: Mode) -> str:
+def _stored(text: str, mode: LexicalMode) -> str:
     c = Cursor(text, mode)
     found = expression(c)
     c.end()
@@ -225,11 +225,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     "mode",
-    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, Mode.typed("ANSI")))],
+    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, LexicalMode.typed("ANSI")))],
     ids=["wire", "typed", "show", "ansi"],
 )
 @each("name", HOSTILE)
-def test_hostile_statements_are_refused(name: str, mode: Mode) -> None:
+def test_hostile_statements_are_refused(name: str, mode: LexicalMode) -> None:
     with pytest.raises(DdlError, match=r"line \d+, column \d+"):
         parse(HOSTILE[name], mode, "d")
 

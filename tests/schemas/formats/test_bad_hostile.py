@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from schemas.codec import compression
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from spark_jobs.pipeline.message_codec import decode_one
@@ -68,7 +68,7 @@ def test_bombs_are_refused(format_: str) -> None:
 
 
 def test_caches_hold_so_much_and_no_more() -> None:
-    cache: Bounded[str, str] = Bounded(3, 10, lambda key, _: len(key))
+    cache: BoundedCache[str, str] = BoundedCache(3, 10, lambda key, _: len(key))
     for key in ("aaaa", "bbbb", "bbbb", "cc"):
         cache[key] = key
     assert list(cache) == ["aaaa", "bbbb", "cc"]

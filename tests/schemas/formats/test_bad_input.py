@@ -20,7 +20,7 @@ from schemas.inspect.auto_decoder import AUTO
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from schemas.plain.writer import json_line, plain_event
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
@@ -119,8 +119,8 @@ def test_random_mutations_through_an_encoder(format_: str, to: str, mutations: i
             decoder = golden.side(ddl=True).decoder()
             registry: Any = Registry()
             options = golden.options() if to == format_ else Options.of({"time_zone": golden.zone})
-            encoder = Side(to, registry, options).encoder()
-            back = Side(to, registry, Options.of({"time_zone": golden.zone})).decoder()
+            encoder = CodecConfig(to, registry, options).encoder()
+            back = CodecConfig(to, registry, Options.of({"time_zone": golden.zone})).decoder()
             values = [m.value for m in messages if m.value]
             for _ in range(mutations // 32 // len(found) + 1):
                 message = rng.choice(messages)
@@ -155,7 +155,7 @@ def test_anything_at_all(format_: str, mutations: int) -> None:
     @settings(max_examples=max(40, mutations // 250), deadline=None)
     @given(key=_SOME, value=_SOME, document=_DOCUMENTS)
     def check(key: bytes | None, value: bytes | None, document: Any) -> None:
-        decoder = Side(format_, FileSchemas([]), Options()).decoder()
+        decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
         text = json.dumps(document).encode()
         for one in (
             Message(key, value),

@@ -13,7 +13,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.table import TableId
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
@@ -21,7 +21,7 @@ from tests.support.golden import Golden, Registry, both, cases, pairs
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:
-    return Side(golden.format, golden.schemas, golden.options(on_lossy="flag", **options)).encoder()
+    return CodecConfig(golden.format, golden.schemas, golden.options(on_lossy="flag", **options)).encoder()
 
 
 @each(("golden", "ddl"), **both(cases("avro")))
@@ -80,7 +80,7 @@ def test_avro_watermark_mode_takes_a_ddls_type_from_its_statement() -> None:
 
 def test_avro_row_checksum_needs_ticdcs_other_options() -> None:
     with pytest.raises(SetupError, match="enable_row_checksum needs"):
-        Side("avro", FileSchemas([]), Options(enable_row_checksum=True)).encoder()
+        CodecConfig("avro", FileSchemas([]), Options(enable_row_checksum=True)).encoder()
 
 
 @each("golden", [g for g in cases("debezium") if g.meta["options"].get("debezium_disable_schema")], ids=str)
@@ -155,9 +155,9 @@ def test_avro_from_any_mode_to_any_mode_and_back(golden: Golden, to: dict[str, A
     """The same rows come back from every mode; what a mode can't say is missing, never another value."""
     registry, zone = Registry(), golden.zone
     first = golden.side(ddl=True).decoder()
-    there = Side("avro", registry, Options.of({**to, "time_zone": zone, "on_lossy": "flag"})).encoder()  # type: ignore[arg-type]
+    there = CodecConfig("avro", registry, Options.of({**to, "time_zone": zone, "on_lossy": "flag"})).encoder()  # type: ignore[arg-type]
     tables = golden.definitions
-    back = Side("avro", registry, Options.of({"time_zone": zone}), tables).decoder()  # type: ignore[arg-type]
+    back = CodecConfig("avro", registry, Options.of({"time_zone": zone}), tables).decoder()  # type: ignore[arg-type]
     for message in golden.messages():
         if message.key is None and message.value is None:
             continue
@@ -216,7 +216,10 @@ def test_the_open_exceptions_exist() -> None:
 @each(("golden", "ddl"), **both(g for g in OPEN if g.name not in OPEN_EXCEPT))
 def test_open_bytes(golden: Golden, ddl: bool) -> None:
     """Rows batched as they came, DDL and resolved events."""
-    decoder, encoder = golden.side(ddl).decoder(), Side(golden.format, golden.schemas, golden.options()).encoder()
+    decoder, encoder = (
+        golden.side(ddl).decoder(),
+        CodecConfig(golden.format, golden.schemas, golden.options()).encoder(),
+    )
     for message in golden.messages():
         result = transcode_one(decoder, encoder, message)
         assert result.error is None, result.error
@@ -226,7 +229,7 @@ def test_open_bytes(golden: Golden, ddl: bool) -> None:
 @each("golden", [g for g in OPEN if g.name in OPEN_EXCEPT], ids=str)
 def test_open_exceptions_keep_their_events(golden: Golden) -> None:
     """What is not written byte for byte says the same, or is refused with the reason."""
-    decoder, encoder = golden.side().decoder(), Side(golden.format, golden.schemas, golden.options()).encoder()
+    decoder, encoder = golden.side().decoder(), CodecConfig(golden.format, golden.schemas, golden.options()).encoder()
     other = 0
     for message in golden.messages():
         result = transcode_one(decoder, encoder, message)
@@ -246,7 +249,7 @@ def test_open_large_rows_are_cut_or_refused(case: str) -> None:
     """Whole rows, from the claim-check case, give what TiCDC makes of them with the other option."""
     whole, golden = Golden("open", "large.claimcheck"), Golden("open", case)
     decoder = whole.side().decoder()
-    encoder = Side("open", golden.schemas, golden.options()).encoder()
+    encoder = CodecConfig("open", golden.schemas, golden.options()).encoder()
     for message, wanted in zip(whole.messages(), _with_gaps(golden), strict=True):
         events = decoder.decode(message)
         if wanted is None:
@@ -276,7 +279,7 @@ def test_open_batches_are_cut_by_count_and_bytes() -> None:
     for message in golden.messages():
         rows += [e for e in decoder.decode(message) if isinstance(e, RowChange)]
     for options in ({"max_batch_size": 1}, {"max_batch_size": 5}, {"max_message_bytes": 2000}):
-        encoder = Side("open", golden.schemas, golden.options(**options)).encoder()
+        encoder = CodecConfig("open", golden.schemas, golden.options(**options)).encoder()
         assert isinstance(encoder, BatchEncoder)
         written = encoder.encode_rows(rows, origin)
         back = [decoder.decode(m) for m in written]

@@ -14,13 +14,13 @@ import pytest
 
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.ddl.parser.lexer import Mode
+from schemas.ddl.parser.lexer import LexicalMode
 from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.table import TableVersion
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.matrix.round_trip import FORMS, MORE_FORMS, Given, Passage, Tally, read_all, source_others, source_rows
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS, MODES, VERSIONS
 from tests.support import connector
@@ -62,8 +62,8 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
     for golden in chosen(source, more):
         registry = Registry()
         options = Options.of({**EXTENDED, "time_zone": golden.zone})
-        writer = Side(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
-        reader = Side(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
+        writer = CodecConfig(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
+        reader = CodecConfig(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
         for event, origin in source_others(golden):
             result = transcode_one(Given(event), writer, replace(origin, topic="t"))
             told = None if isinstance(event, Watermark) else ddl_type_of(event)
@@ -98,11 +98,11 @@ def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, fo
     assert tally.same or tally.used or tally.refused
 
 
-def ddl_text(golden: Golden) -> Definitions:
+def ddl_text(golden: Golden) -> TableDefinitions:
     """A case's tables from the text of its statements, as `--ddl FILE` reads them."""
     steps = [step for step in golden.meta["steps"] if step["kind"] == "ddl"]
-    texts = [DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], Mode.typed("")) for step in steps]
-    return Definitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
+    texts = [DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], LexicalMode.typed("")) for step in steps]
+    return TableDefinitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
 
 
 @PARTS
@@ -156,7 +156,7 @@ def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str,
     tally, passages, last = Tally(), dict[int, Passage](), Passage(form, "UTC", None)
     for event, origin in connector_rows(setting, defined):
         if event.table_version is not None and id(event.table) not in passages:
-            only = Definitions([TableVersion(1, event.table)])
+            only = TableDefinitions([TableVersion(1, event.table)])
             passages[id(event.table)] = Passage(form, "UTC", only)
         passages.get(id(event.table), last).check(event, replace(origin, timestamp=1_800_000_000_000), tally)
     assert not tally.unexplained

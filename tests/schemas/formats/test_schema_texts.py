@@ -19,7 +19,7 @@ from schemas.model.names import avro_subject
 from schemas.model.options import Options
 from schemas.model.table import Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.golden import Golden, cases
 from tests.support.rows import column, table
@@ -214,7 +214,7 @@ def test_definitions_of_the_same_table_version_are_equal() -> None:
     first, second = Golden("avro", "wide.ext1"), Golden("debezium", "wide.schema")
     step = next(s for s in first.meta["steps"] if s.get("rows"))
     id_ = TableId(step["schema"], step["table"])
-    tables = [Definitions.read(g.meta_file).at(id_, None) for g in (first, second)]
+    tables = [TableDefinitions.read(g.meta_file).at(id_, None) for g in (first, second)]
     assert tables[0] is not None
     assert tables[1] is not None
     assert tables[0].table == tables[1].table

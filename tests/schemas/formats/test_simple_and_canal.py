@@ -17,7 +17,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.table import TableId
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
@@ -232,7 +232,7 @@ def test_the_kinds_of_events() -> None:
 @pytest.mark.parametrize("to", BOTH)
 def test_they_are_not_written(to: str) -> None:
     with pytest.raises(SetupError, match="is read, not written"):
-        Side(to, FileSchemas([]), Options()).encoder()
+        CodecConfig(to, FileSchemas([]), Options()).encoder()
 
 
 @each(
@@ -273,7 +273,7 @@ AS_AVRO = [
 def test_written_as_avro_they_are_ticdcs_avro(golden: Golden, avro: Golden) -> None:
     """TiCDC encoded the same changes in each format: from these messages come its Avro messages, byte for byte."""
     decoder = golden.side(ddl=golden.format == "canal-json").decoder()
-    encoder = Side("avro", avro.schemas, avro.options(on_lossy="flag")).encoder()
+    encoder = CodecConfig("avro", avro.schemas, avro.options(on_lossy="flag")).encoder()
     results = [transcode_one(decoder, encoder, m) for m in golden.messages()]
     refused = [r.error.code for r in results if r.error]
     assert set(refused) == ({"MALFORMED"} if "collision" in golden.name else set())  # as TiCDC refuses it

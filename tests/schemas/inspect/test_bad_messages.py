@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from schemas.formats.format_table import FORMATS
-from schemas.inspect.explain import Question, explain
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.inspect.field_positions import traces
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import BridgeError, WireError
@@ -21,7 +21,7 @@ from schemas.model.ports import SchemaId
 from schemas.plain.writer import json_line
 from spark_jobs.jobs.explain import render
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import Learned, Learning
+from spark_jobs.pipeline.stream_definitions import LearningDecoder, StreamDefinitions
 from tests.support import connector, fuzz
 from tests.support.each import each
 from tests.support.golden import Golden, cases
@@ -86,14 +86,14 @@ def test_trace_and_explain(format_: str, mutations: int) -> None:
                     assert field.wire
                     assert data[field.offset : field.offset + len(field.raw)] == field.raw
                 if number % 40 == 0:
-                    _explained(Question(message, format_, side.context(), Options(), side.schemas.registered))
+                    _explained(ExplainRequest(message, format_, side.context(), Options(), side.schemas.registered))
 
 
 def fuzz_small(messages: list[Message]) -> list[Message]:
     return [m for m in messages if m.value and len(m.value) <= 4 * fuzz.SMALL][:40]
 
 
-def _explained(question: Question) -> None:
+def _explained(question: ExplainRequest) -> None:
     answer = explain(question)
     json_line(answer).encode()
     render(answer).encode("utf-8", "backslashreplace")
@@ -179,7 +179,7 @@ def test_ddl_in_events(golden: Golden, mutations: int) -> None:
     values = [m.value for m in messages if m.value]
     with fuzz.counted("mutations, DDL in events") as ran:
         for _ in range(max(1, mutations // 5 // len(DDL_CASES) // len(messages))):
-            decoder = Learning(replace(golden.side(), learn=True)).decoder
+            decoder = LearningDecoder(replace(golden.side(), learn=True)).decoder
             for message in messages:
                 one = message
                 if rng.random() < 0.5 and message.value:
@@ -193,7 +193,7 @@ def test_a_bad_statement_spoils_its_own_table_only() -> None:
     events: list[Event] = golden.events()
     ddl = [e for e in events if isinstance(e, DdlEvent)]
     row = next(e for e in reversed(events) if isinstance(e, RowChange))
-    whole, broken = Learned(), Learned()
+    whole, broken = StreamDefinitions(), StreamDefinitions()
     for event in ddl:
         whole.learn(event)
         broken.learn(event)

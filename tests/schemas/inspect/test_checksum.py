@@ -10,7 +10,7 @@ import pytest
 from schemas.inspect import checksum
 from schemas.model.event import RowChange
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.each import each
 from tests.support.golden import Golden
@@ -35,7 +35,7 @@ def test_ticdcs_avro_checksums(ddl: bool) -> None:
 def test_table_order_needs_the_tables_order() -> None:
     """The same message with a definition that has the table's order (the Avro meta lists columns by id)."""
     tables = Golden("simple", "checksum.json.checksum").definitions
-    side = Side("avro", AVRO.schemas, Options.of({}, time_zone=AVRO.zone), tables)
+    side = CodecConfig("avro", AVRO.schemas, Options.of({}, time_zone=AVRO.zone), tables)
     last = decode_one(side.decoder(), AVRO.messages()[-1]).events[0]
     assert isinstance(last, RowChange)
     [check] = checksum.verify(last)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.formats.format_table import FORMATS
-from schemas.inspect.explain import Question, explain
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from schemas.model.options import Options
@@ -30,7 +30,9 @@ def _ask(golden: Golden, message: Message, ddl: bool = True, **more: Any) -> dic
     side = golden.side(ddl)
     options = Options.of({"enable_tidb_extension": True}, time_zone=golden.zone)
     return explain(
-        Question(message, golden.format, side.context(), options, side.schemas.registered, golden.messages(), **more)
+        ExplainRequest(
+            message, golden.format, side.context(), options, side.schemas.registered, golden.messages(), **more
+        )
     )
 
 
@@ -127,7 +129,7 @@ def test_a_key_only_delete_is_read_from_the_key() -> None:
 def test_what_can_not_be_read_is_shown(message: Message, code: str) -> None:
     golden = Golden("avro", "pk_int.ext1")
     side = golden.side()
-    answer = explain(Question(message, "auto", side.context(), Options()))
+    answer = explain(ExplainRequest(message, "auto", side.context(), Options()))
     assert answer["error"]["code"] == code
     assert len(answer["raw"]["value"] or "") <= 512
     assert code in render(answer)

@@ -135,12 +135,14 @@ def test_damaged_messages_raise_nothing() -> None:
 def test_auto_reads_each_message_as_what_it_is() -> None:
     """Messages of all formats that are built, mixed: the same lines as from each format's own decoder."""
     from schemas.model.options import Options
-    from spark_jobs.pipeline.codec_config import Side
-    from spark_jobs.sources.table_definitions import Definitions
+    from spark_jobs.pipeline.codec_config import CodecConfig
+    from spark_jobs.sources.table_definitions import TableDefinitions
 
     golden = {n: next(g for g in cases(n) if g.name.startswith("pk_int.")) for n in TICDC if n in FORMATS}
     avro = golden["avro"]
-    side = Side("auto", FileSchemas.read(avro.meta_file), Options.of({}, time_zone=avro.zone), Definitions([]))
+    side = CodecConfig(
+        "auto", FileSchemas.read(avro.meta_file), Options.of({}, time_zone=avro.zone), TableDefinitions([])
+    )
     decoder = side.decoder()
     mixed = [(name, m) for name, g in golden.items() if name != "debezium-avro" for m in g.messages()]
     own = {name: g.side().decoder() for name, g in golden.items()}

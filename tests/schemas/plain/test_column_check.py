@@ -11,7 +11,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.table import Column, Value
 from schemas.model.values import join_allowed, split_allowed
-from schemas.plain.column_check import Held
+from schemas.plain.column_check import ColumnCheck
 from schemas.plain.reader import PlainDecoder, plain_message
 from schemas.plain.writer import json_line, plain_event
 from tests.support.each import each
@@ -64,13 +64,13 @@ SAMPLES: tuple[tuple[Column, tuple[Value, ...], tuple[Value, ...]], ...] = (
 
 @each(("of", "value"), [(of, value) for of, held, _ in SAMPLES for value in held], ids=lambda v: getattr(v, "type", v))
 def test_what_a_column_holds(of: Column, value: Value) -> None:
-    Held().check(table(of), (None, {"v": value}), [])
+    ColumnCheck().check(table(of), (None, {"v": value}), [])
 
 
 @each(("of", "value"), [(of, value) for of, _, others in SAMPLES for value in others], ids=repr)
 def test_what_a_column_does_not_hold(of: Column, value: Value) -> None:
     with pytest.raises(WireError) as caught:
-        Held().check(table(of), ({"id": "1", "v": value}, None), ["lossy_decimal:id"])
+        ColumnCheck().check(table(of), ({"id": "1", "v": value}, None), ["lossy_decimal:id"])
     assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
 
 
@@ -80,42 +80,42 @@ def test_elements_that_avro_lists_otherwise(kind: str) -> None:
     elements = ("it''s", "x\\'y", "a\\,b") if kind == "enum" else ("it''s", "x\\'y")
     listed = column("v", kind, elements=split_allowed(join_allowed(elements)))
     for element in elements:
-        Held().check(table(listed), ({"v": element},), [], listed=True)
+        ColumnCheck().check(table(listed), ({"v": element},), [], listed=True)
     with pytest.raises(WireError):
-        Held().check(table(listed), ({"v": elements[0]},), [])
+        ColumnCheck().check(table(listed), ({"v": elements[0]},), [])
     with pytest.raises(WireError):
-        Held().check(table(listed), ({"v": "other"},), [], listed=True)
+        ColumnCheck().check(table(listed), ({"v": "other"},), [], listed=True)
 
 
 def test_what_a_message_had_changed_is_left_to_the_writers() -> None:
     """A DECIMAL that a double rounded beyond its precision goes back into a double as it came."""
     made = table(column("v", "decimal", length=16, scale=0))
-    Held().check(made, ({"v": "10000000000000000"},), ["lossy_decimal:v"])
+    ColumnCheck().check(made, ({"v": "10000000000000000"},), ["lossy_decimal:v"])
     with pytest.raises(WireError):
-        Held().check(made, ({"v": "10000000000000000"},), ["null_or_default:v"])
+        ColumnCheck().check(made, ({"v": "10000000000000000"},), ["null_or_default:v"])
 
 
 def test_a_deletes_value_of_unknown_type_is_left_to_the_writers() -> None:
     """Avro's deletes are the key: what the old row has of a line decoded without definitions is not written."""
     made = table(column("v", "date"))
     row: dict[str, Value] = {"v": "19718"}
-    Held().check(made, (row, None), ["untyped:v"])
+    ColumnCheck().check(made, (row, None), ["untyped:v"])
     for rows, flags in (((row, row), ["untyped:v"]), ((None, row), ["untyped:v"]), ((row, None), ["untyped:w"])):
         with pytest.raises(WireError):
-            Held().check(made, rows, flags)
+            ColumnCheck().check(made, rows, flags)
 
 
 def test_a_bits_fewest_bytes_are_filled_up() -> None:
     made = table(column("v", "bit", length=16))
     for data, whole in ((b"\x01", b"\0\x01"), (b"\0", b"\0\0"), (b"\x01\x02", b"\x01\x02"), (None, None)):
         row: dict[str, Value] = {"v": data}
-        Held().check(made, (row,), [], fewest=True)
+        ColumnCheck().check(made, (row,), [], fewest=True)
         assert row == {"v": whole}
     for data in (b"", b"\0\0\x01", b"\x01\0\0"):
         with pytest.raises(WireError):
-            Held().check(made, ({"v": data},), [], fewest=True)
+            ColumnCheck().check(made, ({"v": data},), [], fewest=True)
     with pytest.raises(WireError):
-        Held().check(made, ({"v": b"\x01"},), [])
+        ColumnCheck().check(made, ({"v": b"\x01"},), [])
 
 
 @pytest.mark.parametrize("format_", ["open", "open-tiflow", "craft", "canal-json", "avro", "debezium"])
@@ -139,7 +139,7 @@ _FORMATS = sorted(p.name for p in GOLDEN.iterdir() if p.name not in ("ddl", "reg
 @pytest.mark.parametrize("format_", [f for f in _FORMATS if (GOLDEN / f).is_dir()])
 def test_every_golden_value_is_held(format_: str) -> None:
     """Real messages win: what any of them holds is no INVALID_VALUE of its column's, with definitions and without."""
-    held, seen = Held(), 0
+    held, seen = ColumnCheck(), 0
     for golden in cases(format_):
         for ddl in (True, False):
             for event in golden.events(ddl):

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from service.api.fast_path.answer_cache import Answers, Hot, Kept, Key
+from service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from service.api.metrics import Tally
 from service.app import create_app, create_served
 from service.registry.read_set import ANYTHING, Part, subject_part
@@ -123,11 +123,11 @@ def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
 
 
 @contextmanager
-def both(folder: Path, profile: Any) -> Iterator[tuple[Hot, ASGIApp]]:
+def both(folder: Path, profile: Any) -> Iterator[tuple[CachedAnswers, ASGIApp]]:
     """The app with and without the hot path, each with a store of its own."""
     hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
     app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
-    assert isinstance(hot, Hot)
+    assert isinstance(hot, CachedAnswers)
     try:
         yield hot, app
     finally:
@@ -143,7 +143,7 @@ def test_both_ways_answer_alike(tmp_path_factory: pytest.TempPathFactory, profil
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(asked=st.lists(requests(), min_size=5, max_size=30))
     def holds(asked: list[tuple[str, str, Headers, bytes]]) -> None:
-        async def compare(hot: Hot, app: ASGIApp) -> None:
+        async def compare(hot: CachedAnswers, app: ASGIApp) -> None:
             for place, request in enumerate(asked):
                 for again in (*asked[max(place - 3, 0) : place + 1], request):
                     assert alike(await ask(hot, *again)) == alike(await ask(app, *again)), again
@@ -158,7 +158,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
     body = json.dumps({"schema": SCHEMAS[0]}).encode()
     posted: Headers = [JSON, (b"content-length", str(len(body)).encode())]
 
-    async def kept(hot: Hot) -> list[int]:
+    async def kept(hot: CachedAnswers) -> list[int]:
         sizes = []
         for method, path in (
             ("POST", "/subjects/s/versions"),  # writes
@@ -195,12 +195,12 @@ S, T = subject_part("s"), subject_part("t")
 NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
 
-def kept(*parts: Part, size: int = 10) -> Kept:
-    return Kept([], [], b"", frozenset(parts), Tally(), size)
+def kept(*parts: Part, size: int = 10) -> CachedAnswer:
+    return CachedAnswer([], [], b"", frozenset(parts), Tally(), size)
 
 
 def test_what_changed_while_it_was_read_is_not_kept() -> None:
-    answers = Answers()
+    answers = AnswerCache()
     began = answers.now()
     answers.changing([S])
     answers.put(NAME, kept(S), began)  # between the two nobody knows which state was read
@@ -228,7 +228,7 @@ def test_what_changed_while_it_was_read_is_not_kept() -> None:
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    answers = Answers(limit=30)
+    answers = AnswerCache(limit=30)
     keys: list[Key] = [("GET", str(number).encode(), b"", None, None, b"") for number in range(4)]
     for key in keys[:3]:
         answers.put(key, kept(S), 0)

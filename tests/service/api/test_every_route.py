@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from service.api.routing import Held
 from service.app import create_app
-from service.history.model import VersionRow
+from service.history.model import TableVersionRow
 from service.registry.deadline import Outage
 from service.settings import Settings
 from service.store.history_reader import HistoryStore
@@ -109,7 +109,7 @@ class Away(HistoryStore):
         self._away("changefeeds")
         return super().changefeeds()
 
-    def version_at(self, *asked: Any, **more: Any) -> VersionRow | None:
+    def version_at(self, *asked: Any, **more: Any) -> TableVersionRow | None:
         self._away("version_at")
         return super().version_at(*asked, **more)
 

@@ -15,12 +15,12 @@ from sqlalchemy import text
 from starlette.types import ASGIApp
 
 from schemas.model.errors import RegistryError
-from service.api.fast_path.answer_cache import Hot
-from service.api.fast_path.registration_batches import Answer, Lane, Wanted
+from service.api.fast_path.answer_cache import CachedAnswers
+from service.api.fast_path.registration_batches import PendingRegistration, RegistrationAnswer, RegistrationBatcher
 from service.app import create_app
 from service.registry.identity import identity
 from service.registry.model import Content
-from service.registry.ports import Writer
+from service.registry.ports import StoreWriter
 from service.registry.read_set import Part
 from service.settings import Settings
 from service.store import SqlStore
@@ -33,28 +33,28 @@ RESERVED = {"properties": {"owner": "x"}}
 LONG_NAME = "x" * 70_000
 
 
-class Counted(Lane):
+class Counted(RegistrationBatcher):
     """Says what it answered."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.answered: list[str] = []
 
-    async def register(self, wanted: Wanted) -> Answer | None:
+    async def register(self, wanted: PendingRegistration) -> RegistrationAnswer | None:
         answer = await super().register(wanted)
         if answer is not None:
             self.answered.append(wanted.subject)
         return answer
 
 
-def hot(folder: Path, name: str = "hot", **more: Any) -> tuple[Hot, Counted]:
+def hot(folder: Path, name: str = "hot", **more: Any) -> tuple[CachedAnswers, Counted]:
     app = create_app(Settings(store=f"sqlite:///{folder / name}.db", **more))
     lane = Counted(app.state.services)
-    return Hot(app, app.state.services.registry.store, app.state.metrics, lane, log=False), lane
+    return CachedAnswers(app, app.state.services.registry.store, app.state.metrics, lane, log=False), lane
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Hot, Counted, ASGIApp]]:
+def pair(tmp_path: Path) -> Iterator[tuple[CachedAnswers, Counted, ASGIApp]]:
     """The lane in front of an app, and another app."""
     one, lane = hot(tmp_path)
     app = create_app(Settings(store=f"sqlite:///{tmp_path / 'app'}.db"))
@@ -110,7 +110,7 @@ ASKED: list[tuple[str, str, Any, bool]] = [
 ]
 
 
-def test_both_ways_answer_alike(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+def test_both_ways_answer_alike(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
     one, lane, app = pair
 
     async def compare() -> None:
@@ -137,7 +137,7 @@ def registrations(app: ASGIApp) -> list[str]:
     return [line for line in body.decode().splitlines() if line.startswith(wanted)]
 
 
-def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
     one, lane, _ = pair
     commits: list[set[Part]] = []
 
@@ -173,7 +173,7 @@ def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Hot, C
     assert len(commits) < number / 10
 
 
-def test_the_same_schema_from_everybody_is_registered_once(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+def test_the_same_schema_from_everybody_is_registered_once(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
     one, _, _ = pair
 
     async def together() -> set[tuple[int, bytes]]:
@@ -212,7 +212,7 @@ def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:
     one.store.close()
 
 
-def test_a_request_that_is_given_up_harms_no_other(pair: tuple[Hot, Counted, ASGIApp]) -> None:
+def test_a_request_that_is_given_up_harms_no_other(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
     one, _, _ = pair
 
     async def some() -> list[int]:
@@ -228,12 +228,12 @@ def test_a_request_that_is_given_up_harms_no_other(pair: tuple[Hot, Counted, ASG
 
 
 def test_nobody_waits_for_a_thread_that_hangs(
-    pair: tuple[Hot, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, lane, _ = pair
     back, work = threading.Event(), lane._answers
 
-    def hanging(batch: list[Wanted]) -> list[Answer | None]:
+    def hanging(batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
         back.wait(60)
         return work(batch)
 
@@ -259,7 +259,7 @@ def test_nobody_waits_for_a_thread_that_hangs(
 
 
 def put(subject: str, schema: str) -> Any:
-    def work(tx: Writer) -> int:
+    def work(tx: StoreWriter) -> int:
         content = Content(identity(schema), schema)
         number = tx.new_id(".")
         tx.put_schema(".", number, content)
@@ -269,7 +269,7 @@ def put(subject: str, schema: str) -> Any:
     return work
 
 
-def failing(tx: Writer) -> int:
+def failing(tx: StoreWriter) -> int:
     put("f", '"long"')(tx)
     raise ValueError("mine")
 

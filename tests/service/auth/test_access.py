@@ -11,7 +11,7 @@ import pytest
 
 from service.api.routing import Node, need, tree
 from service.app import create_app
-from service.auth.filtered_store import Listeners
+from service.auth.filtered_store import ListenerGroup
 from service.settings import Settings
 from service.testing import running_service
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files, rule
@@ -262,7 +262,7 @@ def test_who_comes_while_something_changes_forgets_it_at_the_end() -> None:
         def forget(self) -> None:
             self.words.append("forget")
 
-    listeners, early, late = Listeners(), Told(), Told()
+    listeners, early, late = ListenerGroup(), Told(), Told()
     listeners.add(early)
     listeners.changing([("x",)])
     listeners.add(late)

@@ -15,7 +15,7 @@ from schemas.model.errors import RegistryError, SetupError
 from service import cli
 from service.auth import acl, authenticator, credentials
 from service.auth.acl import ALL, NOTHING, Pattern
-from service.auth.file_watcher import Files
+from service.auth.file_watcher import FileWatcher
 from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
 from tests.support.table import check_rows
 
@@ -205,7 +205,7 @@ def test_hostile_patterns_end() -> None:
 def test_a_broken_file_changes_nothing_until_it_is_whole_again(tmp_path: Path) -> None:
     path = tmp_path / "acl.toml"
     path.write_text(ADMIN)
-    found = Files("", str(path))
+    found = FileWatcher("", str(path))
     before = found.rules
     assert before.access("root") == ALL
     path.write_text("[[rules]\n")
@@ -229,7 +229,7 @@ def test_a_broken_file_changes_nothing_until_it_is_whole_again(tmp_path: Path) -
 def test_a_second_write_of_the_same_moment_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "acl.toml"
     path.write_text(ADMIN)
-    found = Files("", str(path))
+    found = FileWatcher("", str(path))
     stamp = path.stat()
     path.write_text(ADMIN.replace("root", "toor"))
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))

@@ -16,10 +16,10 @@ from schemas.ddl.executor.catalog import new_catalog
 from schemas.model.errors import SetupError
 from schemas.model.table import TableId
 from service.changefeed.doctor import examine, exit_code
-from service.changefeed.doctor_input import Patient, SubjectFacts, topic_patterns
+from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
 from service.changefeed.doctor_rules import RULES
 from service.changefeed.reader import read
-from service.changefeed.settings import Changefeed
+from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import expression_error, topic_name
 from service.ddl_check.check import with_snapshots
@@ -34,7 +34,7 @@ CHECKED = "[integrity]\nintegrity-check-level='correctness'\n"
 GLUE = "[sink.kafka-config.glue-schema-registry-config]\nregistry-name='r'\nregion='eu'\n"
 
 
-def feed(query: str, config: str = "", time_zone: str = "") -> Changefeed:
+def feed(query: str, config: str = "", time_zone: str = "") -> ChangefeedSettings:
     return read(f"kafka://k:9092/t?protocol={query}", config, time_zone=time_zone)
 
 
@@ -173,13 +173,13 @@ CASES: dict[str, tuple[Case, Case]] = {
 }  # fmt: skip
 
 
-def ids(one: Patient) -> set[str]:
+def ids(one: DoctorInput) -> set[str]:
     return {f.id for f in examine(one)}
 
 
 def test_each_rule_fits_one_changefeed_and_not_another() -> None:
     def check(rule: str) -> None:
-        fits, leaves = (Patient(feed(*case)) for case in CASES[rule])
+        fits, leaves = (DoctorInput(feed(*case)) for case in CASES[rule])
         assert rule in ids(fits)
         assert rule not in ids(leaves)
 
@@ -189,17 +189,17 @@ def test_each_rule_fits_one_changefeed_and_not_another() -> None:
 def test_rules_about_tables_subjects_and_zones() -> None:
     avro = feed("avro", PER_TABLE.format("{schema}_{table}", ""))
     two = (TableId("a_b", "c"), TableId("a", "b_c"))
-    assert "topic-collision" in ids(Patient(avro, tables=two))
-    assert "topic-collision" not in ids(Patient(avro, tables=two[:1]))
+    assert "topic-collision" in ids(DoctorInput(avro, tables=two))
+    assert "topic-collision" not in ids(DoctorInput(avro, tables=two[:1]))
     facts = {level: (SubjectFacts("s-value", level),) for level in ("NONE", "FULL", "BACKWARD", "FORWARD")}
-    assert {"level-none"} == {"level-none", "drop-forward", "not-null-backward"} & ids(Patient(avro, facts["NONE"]))
-    assert "drop-forward" in ids(Patient(avro, facts["FORWARD"]))
-    assert "drop-forward" not in ids(Patient(avro, facts["BACKWARD"]))
-    assert {"drop-forward", "not-null-backward"} <= ids(Patient(avro, facts["FULL"]))
-    assert "subject-readonly" in ids(Patient(avro, (SubjectFacts("s-value", "NONE", "READONLY"),)))
-    assert "subject-readonly" not in ids(Patient(avro, facts["NONE"]))
-    assert "timestamp-zone" in ids(Patient(avro))
-    assert "timestamp-zone" not in ids(Patient(feed("avro", "", "Asia/Shanghai")))
+    assert {"level-none"} == {"level-none", "drop-forward", "not-null-backward"} & ids(DoctorInput(avro, facts["NONE"]))
+    assert "drop-forward" in ids(DoctorInput(avro, facts["FORWARD"]))
+    assert "drop-forward" not in ids(DoctorInput(avro, facts["BACKWARD"]))
+    assert {"drop-forward", "not-null-backward"} <= ids(DoctorInput(avro, facts["FULL"]))
+    assert "subject-readonly" in ids(DoctorInput(avro, (SubjectFacts("s-value", "NONE", "READONLY"),)))
+    assert "subject-readonly" not in ids(DoctorInput(avro, facts["NONE"]))
+    assert "timestamp-zone" in ids(DoctorInput(avro))
+    assert "timestamp-zone" not in ids(DoctorInput(feed("avro", "", "Asia/Shanghai")))
 
 
 def test_every_rule_is_tried() -> None:
@@ -215,7 +215,7 @@ def test_a_changefeed_can_be_healthy() -> None:
         PER_TABLE.format("{schema}-{table}", "index-value"),
         "UTC",
     )
-    found = examine(Patient(good, (SubjectFacts("a-b-value", "NONE"),)))
+    found = examine(DoctorInput(good, (SubjectFacts("a-b-value", "NONE"),)))
     assert {f.severity for f in found} == {"info"}
     assert exit_code(found) == 0
     assert exit_code(found, "info") == 1
@@ -327,7 +327,7 @@ def test_credentials_are_never_shown() -> None:
         "kafka://k/t?protocol=avro&schema-registry=http://u:geheim@a&sasl-password=geheim",
         "[sink]\nschema-registry='http://u:geheim@b'\n[sink.kafka-config]\nsasl-password='other'",
     )
-    assert "geheim" not in str([f.form() for f in examine(Patient(found))])
+    assert "geheim" not in str([f.form() for f in examine(DoctorInput(found))])
 
 
 # ---- tables and topics
@@ -407,7 +407,7 @@ def test_hostile_settings_are_answers_or_usage_errors(examples: int) -> None:
     @given(st.text(max_size=200), st.text(max_size=200))
     def holds(query: str, config: str) -> None:
         with suppress(SetupError):
-            found = examine(Patient(read(f"kafka://k/t?protocol=avro&{query}", config)))
+            found = examine(DoctorInput(read(f"kafka://k/t?protocol=avro&{query}", config)))
             assert "no-ddl" in {f.id for f in found}
 
     holds()

@@ -11,7 +11,7 @@ from schemas.model.errors import BridgeError
 from service.cli.track import with_end
 from service.store import open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.config import Tracked, tracked
+from service.tracker.config import TrackedChangefeed, tracked
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import ended
 from tests.support.table import check_rows
@@ -78,14 +78,19 @@ def test_a_flag_without_value() -> None:
 
 def test_what_serve_is_given(tmp_path: Path) -> None:
     assert tracked("") == []
-    assert tracked("kafka:a,b", "h:1") == [Tracked("default", ("a", "b"), bootstrap_servers="h:1")]
-    assert tracked("kafka:a", "", "c.properties") == [Tracked("default", ("a",), kafka_config=Path("c.properties"))]
-    assert tracked("shop=kafka:a") == [Tracked("shop", ("a",))]
+    assert tracked("kafka:a,b", "h:1") == [TrackedChangefeed("default", ("a", "b"), bootstrap_servers="h:1")]
+    assert tracked("kafka:a", "", "c.properties") == [
+        TrackedChangefeed("default", ("a",), kafka_config=Path("c.properties"))
+    ]
+    assert tracked("shop=kafka:a") == [TrackedChangefeed("shop", ("a",))]
     config = tmp_path / "t.toml"
     config.write_text(
         '[[changefeed]]\nname="a"\nin=["kafka:x","kafka:y"]\nformat="craft"\n[[changefeed]]\nname="b"\nin="m"\n'
     )
-    assert tracked(str(config)) == [Tracked("a", ("x", "y"), format="craft"), Tracked("b", (), tmp_path / "m")]
+    assert tracked(str(config)) == [
+        TrackedChangefeed("a", ("x", "y"), format="craft"),
+        TrackedChangefeed("b", (), tmp_path / "m"),
+    ]
     for text in ('[[changefeed]]\nname="a"\n', "x = 1", "[", '[[changefeed]]\nname="a"\nin="kafka:t"\ncolour="red"\n'):
         config.write_text(text)
         with pytest.raises(BridgeError):

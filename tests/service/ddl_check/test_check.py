@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import Mode
+from schemas.ddl.parser.lexer import LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import RegistryError, SetupError
 from schemas.model.table import TableId
 from service.changefeed.reader import read
-from service.changefeed.settings import Changefeed
-from service.ddl_check.check import Question, dry_run, with_snapshots
-from service.ddl_check.report import SAFE, STOP, UNKNOWN, Reports
+from service.changefeed.settings import ChangefeedSettings
+from service.ddl_check.check import CheckInput, check, with_snapshots
+from service.ddl_check.report import SAFE, STOP, UNKNOWN, CheckReport
 from service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
 from service.ddl_check.statements import split
 from service.ddl_check.target_schemas import publish, targets
@@ -44,7 +44,7 @@ PER_TABLE = "[[sink.dispatchers]]\nmatcher=['*.*']\ntopic='tidb_{schema}_{table}
 ORDERS_ID = TableId("shop", "orders")
 
 
-def feed(query: str = "avro", config_text: str = PER_TABLE) -> Changefeed:
+def feed(query: str = "avro", config_text: str = PER_TABLE) -> ChangefeedSettings:
     return read(f"kafka://k/t?protocol={query}&schema-registry=http://r", config_text)
 
 
@@ -59,7 +59,7 @@ def fresh(tmp_path: Path) -> Iterator[Registry]:
     store.close()
 
 
-def register_all(registry: Registry, catalog: Catalog, settings_: Changefeed) -> None:
+def register_all(registry: Registry, catalog: Catalog, settings_: ChangefeedSettings) -> None:
     """What TiCDC registers at the first row of each table."""
     database = catalog.databases.get("shop")
     assert database is not None
@@ -71,12 +71,16 @@ def register_all(registry: Registry, catalog: Catalog, settings_: Changefeed) ->
                 register.register(registry, subject, NewSchema(text=schema))
 
 
-def ask(sql: str, registry: Registry | None = None, settings_: Changefeed | None = None, **more: Any) -> Reports:
+def ask(
+    sql: str, registry: Registry | None = None, settings_: ChangefeedSettings | None = None, **more: Any
+) -> CheckReport:
     subjects = RegistrySubjects(registry, "http://r") if registry else NoSubjects()
-    return dry_run(Question(sql, "shop", shop(), settings_ or feed(), zone="UTC", **more), subjects)
+    return check(CheckInput(sql, "shop", shop(), settings_ or feed(), zone="UTC", **more), subjects)
 
 
-def one(sql: str, registry: Registry | None = None, settings_: Changefeed | None = None, **more: Any) -> dict[str, Any]:
+def one(
+    sql: str, registry: Registry | None = None, settings_: ChangefeedSettings | None = None, **more: Any
+) -> dict[str, Any]:
     return ask(sql, registry, settings_, **more).form()
 
 
@@ -193,8 +197,8 @@ def test_back_to_an_earlier_schema_is_never_refused(fresh: Registry) -> None:
     added = with_snapshots(shop(), (ORDERS.replace("`n` int", "`more` int NOT NULL, `n` int"),), "shop")
     register_all(fresh, added, feed())
     config.update(fresh, None, {"compatibility": "FULL"})
-    form = dry_run(
-        Question("ALTER TABLE orders DROP COLUMN more", "shop", added, feed()), RegistrySubjects(fresh)
+    form = check(
+        CheckInput("ALTER TABLE orders DROP COLUMN more", "shop", added, feed()), RegistrySubjects(fresh)
     ).form()
     assert form["verdict"] == SAFE
     assert "registered already, as version 1" in form["reason"]
@@ -284,7 +288,7 @@ PIECES: list[tuple[str, list[str]]] = [
 def test_split() -> None:
     def check(row: tuple[str, list[str]]) -> None:
         text, pieces = row
-        assert [p.sql for p in split(text, Mode.typed())] == pieces
+        assert [p.sql for p in split(text, LexicalMode.typed())] == pieces
 
     check_rows(PIECES, check)
 
@@ -354,9 +358,9 @@ def test_tables_after_are_those_of_a_real_tidb(name: str, every: int) -> None:
         catalog, script = (catalog if script == line["script"] else new_catalog()), line["script"]
         if not (line["ok"] and expected["ok"]):
             continue
-        mode_, db = Mode.typed(line["sql_mode"]), line["db"]
+        mode_, db = LexicalMode.typed(line["sql_mode"]), line["db"]
         if number % every == 0:
-            last = dry_run(Question(line["ddl"], db, catalog, zone="UTC", mode=mode_), NoSubjects()).each[-1]
+            last = check(CheckInput(line["ddl"], db, catalog, zone="UTC", mode=mode_), NoSubjects()).each[-1]
             shown = {(t["db"].lower(), t["table"].lower()): t for t in last.form()["after"]}
             for table in expected["tables"]:
                 key = (table["db"].lower(), table["table"].lower())
@@ -403,9 +407,9 @@ STATEMENTS = {
 }  # fmt: skip
 
 
-def found_risks(sql: str, settings_: Changefeed) -> set[str]:
+def found_risks(sql: str, settings_: ChangefeedSettings) -> set[str]:
     catalog = with_snapshots(shop(), (WIDE,), "shop")
-    form = dry_run(Question(sql, "shop", catalog, settings_, zone="UTC"), NoSubjects()).form()
+    form = check(CheckInput(sql, "shop", catalog, settings_, zone="UTC"), NoSubjects()).form()
     return {r["id"] for r in form["risks"]}
 
 

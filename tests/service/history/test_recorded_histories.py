@@ -12,7 +12,7 @@ from service.history.model import State
 from service.history.table_json import table_form
 from service.store import SqlStore
 from service.store.history_reader import HistoryStore
-from service.tracker.config import Tracked
+from service.tracker.config import TrackedChangefeed
 from service.tracker.tracker import tracker_of
 from tests.support.ddl_histories import FILES, answer
 from tests.support.history_events import ddl, resolved, scripts, write
@@ -41,7 +41,7 @@ def test_versions_are_tidbs(store: SqlStore, tmp_path: Path, name: str) -> None:
     checked = 0
     for number, (script, lines) in enumerate(list(scripts(name).items())[:: SHARE[name]]):
         file = write(tmp_path / f"{number}.jsonl", messages(lines))
-        tracker = tracker_of(Tracked(script, (), file), histories, store, most=1000)
+        tracker = tracker_of(TrackedChangefeed(script, (), file), histories, store, most=1000)
         tracker.run()
         progress = tracker.progress
         events = sum(len(one["wire"]) for one in lines)

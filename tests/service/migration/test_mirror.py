@@ -16,10 +16,10 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.app import create_app
-from service.cli.mirror import Wish, mirrored
-from service.migration.http_client import V1, Access, Answer, Asker, Http, InProcess
-from service.migration.mirror import Mirror, RestFollowed
-from service.migration.mirror_app import Forwarding, Named, ReadOnly, subject_of
+from service.cli.mirror import MirrorOptions, mirrored
+from service.migration.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
+from service.migration.mirror import Mirror, RestMirrorSource
+from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
 from service.migration.plan import fingerprint
 from service.migration.snapshot import snapshot_of
 from service.settings import Settings
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 class Switched:
     """An asker that can be down."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: RegistryClient) -> None:
         self.name, self.down, self._asker = asker.name, False, asker
 
-    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
         if self.down:
             raise SetupError("REGISTRY_UNREACHABLE", url=self.name, details="down")
         return self._asker.ask(method, target, body)
@@ -53,14 +53,14 @@ class Pair:
     def __init__(self, upstream: str, folder: Path, stack: ExitStack, **settings: Any) -> None:
         self.upstream = Client(upstream)
         self.store: SqlStore = stack.enter_context(closing(open_store(f"sqlite:///{folder / 'mirror.db'}")))
-        app = create_app(Settings(store="sqlite:///unused", **settings), self.store, ReadOnly)
-        self.own = stack.enter_context(closing(InProcess(Named(app))))
-        self.switch = Switched(stack.enter_context(closing(Http(upstream))))
+        app = create_app(Settings(store="sqlite:///unused", **settings), self.store, ReadOnlyStore)
+        self.own = stack.enter_context(closing(AppRegistry(SubjectOfRequest(app))))
+        self.switch = Switched(stack.enter_context(closing(HttpRegistry(upstream))))
         self.report = folder / "report.jsonl"
         self.mirror = self.made()
 
     def made(self, **options: Any) -> Mirror:
-        return Mirror(self.store, RestFollowed(self.switch), self.own, self.switch, report=self.report, **options)
+        return Mirror(self.store, RestMirrorSource(self.switch), self.own, self.switch, report=self.report, **options)
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.report.read_text().splitlines()] if self.report.exists() else []
@@ -168,7 +168,7 @@ def test_compared_in_turn(two: Pair) -> None:
     asked: set[str] = set()
     ask = two.own.ask
 
-    def noted(method: str, target: str, body: Any = None) -> Answer:
+    def noted(method: str, target: str, body: Any = None) -> RegistryResponse:
         asked.add(f"{method} {target} {body}")
         return ask(method, target, body)
 
@@ -207,9 +207,9 @@ def test_half_an_answer_changes_nothing(two: Pair) -> None:
     before = two.state()
     ask = two.switch.ask
 
-    def torn(method: str, target: str, body: Any = None) -> Answer:
+    def torn(method: str, target: str, body: Any = None) -> RegistryResponse:
         answer = ask(method, target, body)
-        return Answer(200, b"<html>", "text/html") if "/subjects/s/versions" in target else answer
+        return RegistryResponse(200, b"<html>", "text/html") if "/subjects/s/versions" in target else answer
 
     two.switch.ask = torn  # type: ignore[method-assign]
     with pytest.raises(SetupError):
@@ -255,7 +255,7 @@ def test_writes_are_refused_and_what_is_known_is_answered(two: Pair) -> None:
 def test_writes_can_be_sent_on(two: Pair) -> None:
     """A registration goes to the upstream, and its schema is here before the client hears of it."""
     two.mirror.sync()
-    with closing(InProcess(Forwarding(two.own.app, two.switch, two.mirror))) as own:
+    with closing(AppRegistry(WriteForwarder(two.own.app, two.switch, two.mirror))) as own:
         made = own.ask("POST", "/subjects/new/versions", {"schema": '"bytes"'})
         assert (made.status, made.media) == (200, V1)
         assert two.own.ask("GET", f"/schemas/ids/{made.json['id']}").json["schema"] == '"bytes"'
@@ -366,9 +366,9 @@ def test_a_mirror_that_asks_for_credentials(tmp_path: Path) -> None:
         once = ("mirror", "--from", url, "--store", store, "--once")
         code, _, told = command(*once, cwd=tmp_path, BRIDGE_AUTH_FILE=str(tmp_path / "auth"))
         assert code == 0, told
-        wish = Wish(url, url, Access(), None, None, None, (), False, forward_writes=True)
+        wish = MirrorOptions(url, url, RegistryLogin(), None, None, None, (), False, forward_writes=True)
         settings = Settings(store=store, auth_file=str(tmp_path / "auth"))
-        with mirrored(wish, settings) as (one, app), closing(InProcess(app)) as served:
+        with mirrored(wish, settings) as (one, app), closing(AppRegistry(app)) as served:
             one.sync()
             assert served.ask("GET", "/subjects").status == 401
             assert served.ask("POST", "/subjects/new/versions", {"schema": '"int"'}).status == 401

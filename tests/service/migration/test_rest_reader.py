@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pytest
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import Access, Answer, Http
+from service.migration.http_client import HttpRegistry, RegistryLogin, RegistryResponse
 from service.migration.plan import merged
-from service.migration.progress import Lines
+from service.migration.progress import LineProgress
 from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget
 from service.migration.snapshot import Snapshot
@@ -68,7 +68,7 @@ def seven() -> Iterator[str]:
 
 
 def test_a_registry_that_tells_less(seven: str) -> None:
-    with closing(Http(seven, Access(user="u:p:w"))) as http:
+    with closing(HttpRegistry(seven, RegistryLogin(user="u:p:w"))) as http:
         source = RestSource(http)
         found = source.read()
     assert {key: (one.id, one.deleted) for key, one in found.versions.items()} == {
@@ -100,7 +100,7 @@ def test_versions_behind_an_alias_are_counted(client: Client) -> None:
     for subject in ("s", "hidden"):
         assert client.register(subject, '"int"').status == 200
     assert client.send("PUT", "/config/hidden", {"alias": "s"}).status == 200
-    with closing(Http(client.url)) as http:
+    with closing(HttpRegistry(client.url)) as http:
         source = RestSource(http)
         assert list(source.read().versions) == [("s", 1)]
     assert source.left_out == {"versions that REST hides because their subject's config has an alias": 1}
@@ -108,7 +108,7 @@ def test_versions_behind_an_alias_are_counted(client: Client) -> None:
 
 def test_progress_without_a_terminal() -> None:
     said: list[str] = []
-    told = Lines(said.append, every=0)
+    told = LineProgress(said.append, every=0)
     told("versions", 3, 10)
     told("writing", 1, None)
     told("configs", 0, 0)
@@ -123,13 +123,13 @@ class Refusing:
     def __init__(self) -> None:
         self.modes: list[str] = []
 
-    def ask(self, method: str, target: str, body: Any = None) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
         if method == "DELETE":
-            return Answer(405, b"{}")
+            return RegistryResponse(405, b"{}")
         if "stuck" in target and body != {"mode": "IMPORT"}:
-            return Answer(422, b'{"message":"no"}')
+            return RegistryResponse(422, b'{"message":"no"}')
         self.modes.append(f"{target} {body['mode']}" if "mode" in body else target)
-        return Answer(200, json.dumps({"id": body.get("id")}).encode())
+        return RegistryResponse(200, json.dumps({"id": body.get("id")}).encode())
 
 
 def test_modes_are_put_back_as_far_as_it_goes() -> None:

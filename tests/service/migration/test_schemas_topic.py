@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from schemas.inputs.kafka_settings import client_settings
 from service.migration.dump_file import read_records
-from service.migration.endpoints import Ways, place
+from service.migration.endpoints import ConnectionOptions, endpoint_of
 from service.migration.plan import fingerprint
-from service.migration.schemas_topic import Topic
+from service.migration.schemas_topic import SchemasTopic
 from service.migration.topic_records import TopicRecord
 from service.migration.topic_replay import Replay
 from service.testing import running_service
@@ -104,10 +104,10 @@ def test_what_comes_later_is_read_on(kafka: Kafka) -> None:
     topic = kafka.create_topic()
     records = list(read_records(str(CONFLUENT)))
     produce(kafka, topic, records[:100])
-    with closing(Topic(topic, client_settings(kafka.bootstrap_servers, None))) as reading:
+    with closing(SchemasTopic(topic, client_settings(kafka.bootstrap_servers, None))) as reading:
         assert [one.key for one in reading.records()] == [one.key for one in records[:100]]
         assert list(reading.records()) == []
         produce(kafka, topic, records[100:])
         assert [one.value for one in reading.records()] == [one.value for one in records[100:]]
-    with place(f"kafka:{topic}", Ways(servers=kafka.bootstrap_servers)) as there:
+    with endpoint_of(f"kafka:{topic}", ConnectionOptions(servers=kafka.bootstrap_servers)) as there:
         assert len(there.read().snapshot.versions) == 114

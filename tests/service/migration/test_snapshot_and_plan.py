@@ -28,7 +28,7 @@ from service.migration.plan import (
     merged,
     with_contents,
 )
-from service.migration.snapshot import Same, Snapshot, in_order, snapshot_of, understood
+from service.migration.snapshot import SchemaComparison, Snapshot, in_order, snapshot_of, understood
 from service.migration.topic_records import TopicRecord
 from service.migration.topic_replay import Replay
 from service.registry.model import Content, Reference, Stored
@@ -265,7 +265,7 @@ def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
         record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
         record("MODE", {"mode": "IMPORT"}),
     )
-    plan = merged(source, target, alike=Same(registry, source, target))
+    plan = merged(source, target, alike=SchemaComparison(registry, source, target))
     assert [one.kind for one in plan.conflicts] == [OTHER_SCHEMA, OTHER_ID, DELETED, ID_TAKEN, OTHER_CONFIG, OTHER_MODE]
     assert 'text version 1: source AVRO "boolean", target AVRO "int"' in plan.conflicts[0].what
     assert plan.conflicts[3].what == "id 9 of taken version 1: in the target it is the schema of other version 1"

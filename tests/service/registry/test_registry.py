@@ -10,7 +10,7 @@ from service.registry.lookup import lookup
 from service.registry.model import NewSchema, Reference
 from service.registry.names import LATEST
 from service.registry.register import register
-from service.registry.registry import ParseCache, Registry
+from service.registry.registry import ParsedSchemaCache, Registry
 from service.schema_types.parse import parse_avro
 from tests.support.service import column, record
 
@@ -39,7 +39,7 @@ def test_a_known_text_is_not_parsed_again(registry: Registry) -> None:
 
 
 def test_the_cache_is_bounded() -> None:
-    cache = ParseCache(limit=100)
+    cache = ParsedSchemaCache(limit=100)
     for number in range(50):
         text = f'{{"type":"int","n":{number:05}1}}'.replace(":0", ":1")
         cache.put(("AVRO", text, True), parse_avro(text, (), True))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from service.schema_types.avro.compatibility import incompatibilities
 from service.schema_types.avro.parse import parse
-from service.schema_types.base import LEVELS, Old, check
+from service.schema_types.base import LEVELS, EarlierVersion, check
 from service.schema_types.parse import AvroSchema
 from service.settings import Settings
 from tests.support.service import column, record, short_and_long
@@ -120,7 +120,7 @@ def test_a_schema_reads_itself(pair: tuple[str, str]) -> None:
     text = pair[0]
     assert described(text, text) == []
     one = schema(text)
-    assert all(check(one, [Old(1, one)], level) == [] for level in LEVELS.values())
+    assert all(check(one, [EarlierVersion(1, one)], level) == [] for level in LEVELS.values())
 
 
 @settings(max_examples=200, deadline=None)
@@ -128,7 +128,7 @@ def test_a_schema_reads_itself(pair: tuple[str, str]) -> None:
 def test_the_levels_agree_with_each_other(pair: tuple[str, str]) -> None:
     old, new = pair
     one, other = schema(old), schema(new)
-    messages = {name: check(other, [Old(1, one)], level) for name, level in LEVELS.items()}
+    messages = {name: check(other, [EarlierVersion(1, one)], level) for name, level in LEVELS.items()}
     backward, forward = not described(new, old), not described(old, new)
     assert messages["NONE"] == []
     assert (not messages["BACKWARD"]) == (not messages["BACKWARD_TRANSITIVE"]) == backward
@@ -179,12 +179,16 @@ def test_rules() -> None:
 def test_a_field_with_two_matches_is_a_message() -> None:
     new = schema(record("R", column("a", aliases=["b"])))
     old = schema(record("R", column("a"), column("b")))
-    first, *_ = check(new, [Old(1, old)], LEVELS["BACKWARD"])
+    first, *_ = check(new, [EarlierVersion(1, old)], LEVELS["BACKWARD"])
     assert "matches multiple fields" in first
 
 
 def test_transitive_levels_stop_at_the_newest_that_fails() -> None:
-    old = [Old(1, schema('"int"')), Old(2, schema('"boolean"')), Old(3, schema('"string"'))]
+    old = [
+        EarlierVersion(1, schema('"int"')),
+        EarlierVersion(2, schema('"boolean"')),
+        EarlierVersion(3, schema('"string"')),
+    ]
     new = schema('"string"')
     assert check(new, old, LEVELS["BACKWARD"]) == []
     messages = check(new, old, LEVELS["BACKWARD_TRANSITIVE"])
@@ -194,7 +198,7 @@ def test_transitive_levels_stop_at_the_newest_that_fails() -> None:
 
 def test_a_long_old_schema_is_cut() -> None:
     old = schema(record("A", doc="x" * 20_000))
-    messages = check(schema('"int"'), [Old(1, old)], LEVELS["BACKWARD"])
+    messages = check(schema('"int"'), [EarlierVersion(1, old)], LEVELS["BACKWARD"])
     assert messages[2].startswith("{oldSchema: <truncated> '")
     assert len(messages[2]) == 10240 + len("{oldSchema: <truncated> '...'}")
 

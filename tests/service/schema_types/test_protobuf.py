@@ -20,7 +20,7 @@ from service.schema_types.protobuf.model import File
 from service.schema_types.protobuf.options import java_number
 from service.schema_types.protobuf.parse import parse, unix_path
 from service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
-from service.schema_types.protobuf.scopes import OWN, Types
+from service.schema_types.protobuf.scopes import OWN, DeclaredNames
 from service.schema_types.protobuf.tokens import MAX_DEPTH
 from tests.support.table import check_rows
 
@@ -33,7 +33,7 @@ def read(text: str, *referenced: Referenced, strict: bool = True) -> ProtobufSch
 
 
 def normalized(file: File, *others: File) -> str:
-    types = Types(known_types())
+    types = DeclaredNames(known_types())
     for other in (*others, file):
         types.add(other, OWN)
     return text_of(file, scope=types.scope(file.package), ignore_extensions=True)

@@ -13,13 +13,13 @@ import pytest
 
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.deadline import Outage
-from service.registry.model import NewSchema, Warned
+from service.registry.model import NewSchema, StoredWarning
 from service.registry.read_set import Part
 from service.registry.register import register
 from service.registry.registry import Registry
 from service.store import SqlStore, dialect_of, open_store, shown_url
 from service.store.dialects import driver
-from service.store.dialects.change_counter import Looks, Numbers
+from service.store.dialects.change_counter import ChangeCounter, ChangePoller
 from service.testing import running_service
 from tests.support.postgres import Postgres
 from tests.support.service import Client, column, record
@@ -174,7 +174,7 @@ def test_nul_in_a_request(store_url: str) -> None:
 def test_a_text_that_can_not_be_held_is_refused_and_never_changed(postgres: Postgres) -> None:
     with opened(postgres.database()) as store:
         with pytest.raises(RegistryError, match="NUL") as refused, store.write() as tx:
-            tx.put_warning(Warned("s", 1, "KIND", "a\0b", 5))
+            tx.put_warning(StoredWarning("s", 1, "KIND", "a\0b", 5))
         assert refused.value.row.http == 422
         with store.read() as reader:
             assert reader.warnings() == []
@@ -284,7 +284,7 @@ def test_own_writes_are_not_taken_for_others(postgres: Postgres) -> None:
 
 def test_numbers() -> None:
     told: list[Part] = []
-    numbers = Numbers(lambda: told.append(("forget",)))
+    numbers = ChangeCounter(lambda: told.append(("forget",)))
     assert numbers.began(5)
     numbers.committing(5)
     numbers.saw(5, 5, numbers.seen)
@@ -309,7 +309,7 @@ def test_a_look_that_is_asked_for_begins_afterwards() -> None:
         began.append(time.monotonic())
         time.sleep(0.01)
 
-    looks = Looks(look)
+    looks = ChangePoller(look)
 
     def ask(_: int) -> bool:
         asked = time.monotonic()

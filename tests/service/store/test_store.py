@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.identity import identity
-from service.registry.model import Content, Counts, Reference, Warned
-from service.registry.ports import Writer
+from service.registry.model import Content, Counts, Reference, StoredWarning
+from service.registry.ports import StoreWriter
 from service.store import SqlStore, open_store
 from tests.support.table import check_rows
 
@@ -19,7 +19,7 @@ INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')
 
 
-def add(tx: Writer, subject: str, version: int, content: Content, context: str = ".") -> int:
+def add(tx: StoreWriter, subject: str, version: int, content: Content, context: str = ".") -> int:
     schema_id = tx.id_of(context, content)
     if schema_id is None:
         schema_id = tx.new_id(context)
@@ -178,7 +178,7 @@ def test_urls_that_are_no_store() -> None:
 
 
 def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:
-    warned = Warned("s", 1, "KIND", "what", 5)
+    warned = StoredWarning("s", 1, "KIND", "what", 5)
     with store.write() as tx:
         add(tx, "s", 1, INT)
         add(tx, ":.c:s", 1, LONG, ".c")

@@ -17,7 +17,7 @@ from service.store import open_store
 from service.store.history_reader import HistoryStore
 from service.testing import running_service
 from service.tracker import kafka_source as source
-from service.tracker.config import Tracked
+from service.tracker.config import TrackedChangefeed
 from service.tracker.tracker import tracker_of
 from tests.service.tracker.test_kafka_source import until
 from tests.support.history_events import T0, ddl, everything, resolved, write
@@ -144,7 +144,7 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
     opened, other = open_store(store), open_store(f"sqlite:///{tmp_path / 'truth.db'}")
     truth = HistoryStore(other)
     file = write(tmp_path / "truth.jsonl", [*map(statement, range(feed.sent)), resolved(T0 + feed.sent * STEP)])
-    tracker_of(Tracked("c", (), file), truth, other, most=1000).run()
+    tracker_of(TrackedChangefeed("c", (), file), truth, other, most=1000).run()
     history = HistoryStore(opened)
     assert {one.commit_ts: one.copies for one in history.ddl("c", limit=99_999)} == dict(feed.copies)
     assert everything(history, "c") == everything(truth, "c")

@@ -20,7 +20,7 @@ from service.registry.deadline import Outage
 from service.store import open_store
 from service.store.history_reader import HistoryStore
 from service.store.transaction import Transaction
-from service.tracker.config import Tracked
+from service.tracker.config import TrackedChangefeed
 from service.tracker.progress import Progress
 from service.tracker.tracker import tracker_of
 from tests.support.command_process import Command
@@ -37,7 +37,7 @@ FORMATS = {
 
 
 def followed(history: HistoryStore, name: str, file: Path, **more: object) -> Progress:
-    tracker = tracker_of(Tracked(name, (), file, **more), history, history._store, most=50)  # type: ignore[arg-type]
+    tracker = tracker_of(TrackedChangefeed(name, (), file, **more), history, history._store, most=50)  # type: ignore[arg-type]
     tracker.run()
     return tracker.progress
 

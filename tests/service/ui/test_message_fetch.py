@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from confluent_kafka import Producer
 
-from service.kafka_client import NotFetched, fetch, place_of
+from service.kafka_client import FetchError, fetch, place_of
 from service.testing import running_service
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.history_events import T0, ddl
@@ -98,7 +98,7 @@ def test_settings_of_the_client(kafka: Kafka, topic: str, tmp_path: Path) -> Non
 
 
 def test_no_broker() -> None:
-    with pytest.raises(NotFetched, match=r"Kafka at 127\.0\.0\.1:1: "):
+    with pytest.raises(FetchError, match=r"Kafka at 127\.0\.0\.1:1: "):
         fetch("127.0.0.1:1", "t@0:0", seconds=0.5)
 
 
@@ -107,7 +107,7 @@ WHAT_IS_NO_PLACE: list[str] = ["", "t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0
 
 def test_what_is_no_place() -> None:
     def check(text: str) -> None:
-        with pytest.raises(NotFetched, match="write TOPIC@PARTITION:OFFSET"):
+        with pytest.raises(FetchError, match="write TOPIC@PARTITION:OFFSET"):
             place_of(text)
 
     check_rows(WHAT_IS_NO_PLACE, check)

@@ -22,8 +22,8 @@ from schemas.plain.writer import json_line
 from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, rescue
 from spark_jobs.io.message_files import message_line
 from spark_jobs.jobs import in_process
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.streaming.ddl_events import DdlBatches
 from spark_jobs.streaming.pieces import JobBatches
@@ -87,8 +87,8 @@ def _mixed(golden: Golden, seed: str) -> tuple[list[Message], list[bool]]:
 def test_decode(golden: Golden) -> None:
     messages, own = _mixed(golden, "decode")
     out, dead, alone = _Lines(), _Lines(), _Lines()
-    summary: Any = in_process.run(messages, Work(golden.side()), out, dead)  # type: ignore[arg-type]
-    in_process.run(golden.messages(), Work(golden.side()), alone, None)
+    summary: Any = in_process.run_in_process(messages, Job(golden.side()), out, dead)  # type: ignore[arg-type]
+    in_process.run_in_process(golden.messages(), Job(golden.side()), alone, None)
     assert [line for line in out.found if line["kind"] != "error"] == alone.found
     assert len(dead.found) == own.count(False) == sum(line["kind"] == "error" for line in out.found)
     assert summary.messages == len(messages)
@@ -107,8 +107,9 @@ def test_transcode_and_batch_encoders(golden: Golden, to: str) -> None:
 
     def run(incoming: list[Message]) -> tuple[list[Any], list[Any]]:
         out, dead, registry = _Lines(), _Lines(), Registry()
-        write = Side(to, registry, Options.of({"max_batch_size": 16}, time_zone=golden.zone))  # type: ignore[arg-type]
-        in_process.run([replace(m, timestamp=1_800_000_000_000) for m in incoming], Work(read, write), out, dead)  # type: ignore[arg-type]
+        write = CodecConfig(to, registry, Options.of({"max_batch_size": 16}, time_zone=golden.zone))  # type: ignore[arg-type]
+        timed = [replace(m, timestamp=1_800_000_000_000) for m in incoming]
+        in_process.run_in_process(timed, Job(read, write), out, dead)  # type: ignore[arg-type]
         return out.found, dead.found
 
     written, refused = run(messages)
@@ -120,7 +121,7 @@ def test_transcode_and_batch_encoders(golden: Golden, to: str) -> None:
 def test_a_row_that_cannot_be_written_takes_its_message_with_it_and_no_other() -> None:
     golden = Golden("open", "wide.default")
     decoder = golden.side(ddl=True).decoder()
-    encoder = Side("craft", Registry(), Options.of({}, time_zone=golden.zone)).encoder()  # type: ignore[arg-type]
+    encoder = CodecConfig("craft", Registry(), Options.of({}, time_zone=golden.zone)).encoder()  # type: ignore[arg-type]
     good = next(m for m in golden.messages() if m.value and b'"u":' in m.value and b'"p":' not in m.value)
 
     class Spoiled:
@@ -172,7 +173,7 @@ def test_workers_of_the_command_line(golden: Golden) -> None:
     decoder = golden.side().decoder()
     want = [fuzz.lines(decoder, m) for m in messages]
     for lines in (False, True):
-        run = JobBatches(Work(golden.side()), _RESULTS)
+        run = JobBatches(Job(golden.side()), _RESULTS)
         found = [row for batch in run(_batches(messages, lines=lines)) for row in batch.to_pylist()]
         assert [row["position"] for row in found] == list(range(len(messages)))
         assert [row["error"] is None for row in found] == own
@@ -180,7 +181,7 @@ def test_workers_of_the_command_line(golden: Golden) -> None:
             assert [row["lines"] for row in found] == want
         assert all(row["fatal"] is None and row["bad"] is None for row in found)
     junk = pa.RecordBatch.from_pylist([{"position": 0, "line": b"\xff{"}, {"position": 1, "line": b"  "}])
-    [result] = JobBatches(Work(golden.side()), _RESULTS)([junk])
+    [result] = JobBatches(Job(golden.side()), _RESULTS)([junk])
     assert [row["bad"] for row in result.to_pylist()] == ["ff7b", None]
 
 
@@ -195,10 +196,10 @@ def test_workers_of_the_api(golden: Golden) -> None:
     assert sum(r["kind"] == "error" for r in rows) == own.count(False)
     if FORMATS[golden.format].carries_ddl:
         ddl = pa.schema([("position", pa.int64()), ("number", pa.int32()), ("query", pa.string())])
-        statements = [r for b in DdlBatches(Work(golden.side()), ddl)(_batches(messages)) for r in b.to_pylist()]
+        statements = [r for b in DdlBatches(Job(golden.side()), ddl)(_batches(messages)) for r in b.to_pylist()]
         assert all(own[r["position"]] for r in statements)
     out = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("error", error)])
-    write = Side("open", Registry(), Options.of({}, time_zone=golden.zone))  # type: ignore[arg-type]
+    write = CodecConfig("open", Registry(), Options.of({}, time_zone=golden.zone))  # type: ignore[arg-type]
     made = TranscodeBatches(golden.side(ddl=True), write, None, out)
     written = [r for b in made(_batches(messages)) for r in b.to_pylist()]
     assert sum(r["error"] is not None for r in written) >= own.count(False)
@@ -225,7 +226,7 @@ def test_names_that_are_no_text_pass_the_workers() -> None:
         assert message.value is not None
         assert old in message.value
         bad = replace(message, value=message.value.replace(old, new))
-        [batch] = JobBatches(Work(golden.side()), _RESULTS)(_batches([bad, message]))
+        [batch] = JobBatches(Job(golden.side()), _RESULTS)(_batches([bad, message]))
         first, second = batch.to_pylist()
         assert json.loads(first["lines"][0])["code"] == "MALFORMED"
         assert second["error"] is None

@@ -15,11 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas import columnar
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.plain_lines import BESIDE
-from schemas.columnar.rows import Form
+from schemas.columnar.plain_lines import EXTRA_FIELDS
+from schemas.columnar.rows import CellForm
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message, RowChange
-from schemas.model.spark_types import EXACT, Types
+from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from schemas.plain.writer import json_line
@@ -31,14 +31,14 @@ from spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line, message_of_row
 from spark_jobs.jobs import in_process_batches
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import TableView, check_number
 from spark_jobs.spark import data_source
-from spark_jobs.streaming.pieces import JobBatches, one_of
+from spark_jobs.streaming.pieces import JobBatches, message_function
 from tests.spark_jobs.arrow.test_messages import STEPS, _added, _batch, _mixed, _results
 from tests.spark_jobs.spark.test_temporal_sql import strange
 from tests.support.golden import Golden, cases
@@ -64,7 +64,7 @@ def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "FEW", 1)
 
 
-def _same(batch: Any, side: Side) -> int:
+def _same(batch: Any, side: CodecConfig) -> int:
     """One batch both ways; how many of the messages the kernels took."""
     decoder, summary, want = side.decoder(), Summary(), list[dict[str, Any]]()
     for found in batch.to_pylist():
@@ -106,7 +106,7 @@ def test_golden_cases(format_: str, step: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- lines
-def _same_lines(messages: list[Message], side: Side) -> int:
+def _same_lines(messages: list[Message], side: CodecConfig) -> int:
     """One batch as lines, both ways; how many of the messages the kernels took."""
     decoder, summary, want = side.decoder(), Summary(), list[list[str]]()
     for message in messages:
@@ -134,7 +134,7 @@ def _same_lines(messages: list[Message], side: Side) -> int:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("format_", sorted(BESIDE))
+@pytest.mark.parametrize("format_", sorted(EXTRA_FIELDS))
 def test_lines_of_golden_cases(format_: str, step: int) -> None:
     """Byte for byte: the order of the columns, and what a message has beside its row."""
     taken = 0
@@ -156,9 +156,9 @@ _VIEWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize("types", [EXACT, Types("typed", "interval")], ids=["exact", "typed"])
+@pytest.mark.parametrize("types", [EXACT, SparkTypes("typed", "interval")], ids=["exact", "typed"])
 @pytest.mark.parametrize(("format_", "name", "more"), _VIEWS, ids=[f"{v[0]}-{v[1]}" for v in _VIEWS])
-def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], types: Types) -> None:
+def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], types: SparkTypes) -> None:
     """Structs, and maps of what the view's types can hold: those that the codec gives with the same view."""
     golden = Golden(format_, name)
     side = golden.side(ddl=True)
@@ -169,7 +169,7 @@ def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], 
         view = TableView(newest_table(side, id_), types, **more)
         seen = replace(side, view=view)
         taken += _same(_batch(messages), seen)
-        kind = data_source.changes(tidb_row(view.table, view.types))
+        kind = data_source.change_type(tidb_row(view.table, view.types))
         schema, one = to_arrow_schema(kind), _Source(seen, kind)
         want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
         made = list(_Source(seen, kind, messages).read(data_source.FilePart("")))
@@ -195,7 +195,7 @@ def _is_row(event: Event) -> TypeGuard[RowChange]:
 
 
 class _Source(data_source._Decoding):
-    def __init__(self, side: Side, schema: Any, messages: Iterable[Message] = ()) -> None:
+    def __init__(self, side: CodecConfig, schema: Any, messages: Iterable[Message] = ()) -> None:
         self._side, self._schema, self._messages = side, schema, messages
 
     def _items(self, part: Any) -> Any:
@@ -240,7 +240,7 @@ def test_the_command_without_spark(
 
     monkeypatch.setattr(in_process_batches, "_in_order", noted)
     for ready in (False, True):
-        monkeypatch.setattr(in_process_batches.Warming, "check", lambda _, ready=ready: ready)
+        monkeypatch.setattr(in_process_batches.KernelWarmUp, "check", lambda _, ready=ready: ready)
         monkeypatch.setattr(input_batches, "_BATCH", 50)
         out = Path(f"{ready}.{end}")
         assert main([*words, "--out", str(out)]) == (0 if "drop" in more else 1)
@@ -253,12 +253,12 @@ def test_the_command_without_spark(
 
 def test_kernels_are_made_ready_beside_the_job() -> None:
     """A process of its own compiles them; it ends well where they are there."""
-    warming = in_process_batches.Warming("avro", "warm_lines")
+    warming = in_process_batches.KernelWarmUp("avro", "warm_lines")
     assert warming.check() in (False, True)
     assert warming._process.wait() == 0
     assert warming.check()
     warming.stop()
-    other = in_process_batches.Warming("craft", "warm_lines")  # no kernels write its lines
+    other = in_process_batches.KernelWarmUp("craft", "warm_lines")  # no kernels write its lines
     assert not other.check()
     assert other._process.wait() == 1
     assert not other.check()
@@ -293,7 +293,7 @@ def _check_decimals(length: int, scale: int, fits: list[str], not_: list[str]) -
         with pytest.raises((ValueError, ArithmeticError)):
             check_number(column, text, column.type.kind)
     texts = pa.array([*fits, *not_, None])
-    unfit = view_checks._number(column, {Form.TEXT})
+    unfit = view_checks._number(column, {CellForm.TEXT})
     assert unfit is not None
     wrong = unfit(None, np.arange(len(texts)), texts)  # type: ignore[arg-type]
     assert wrong.tolist() == [False] * len(fits) + [True] * len(not_) + [False]
@@ -304,11 +304,11 @@ def test_lines_of_the_command_with_spark(format_: str) -> None:
     """Rows of results for many messages, or for one: their order, lines and counts; the counts are of all."""
     golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "evolution.ext.schema")
     messages = _mixed(golden) * (1 if format_ == "avro" else 24)
-    work, batch = Work(golden.side(ddl=True)), _batch(messages)
+    work, batch = Job(golden.side(ddl=True)), _batch(messages)
     batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
     job = JobBatches(work, _results().append(pa.field("messages", pa.int64())))
     got = [row for made in job([batch]) for row in made.to_pylist()]
-    want = [row for made in job._one_by_one([batch], one_of(work)) for row in made.to_pylist()]
+    want = [row for made in job._one_by_one([batch], message_function(work)) for row in made.to_pylist()]
     assert [line for row in got for line in row["lines"]] == [line for row in want for line in row["lines"]]
     assert [row["error"] for row in got if row["error"]] == [row["error"] for row in want if row["error"]]
     assert _added(got) == _added(want)

@@ -26,13 +26,13 @@ from spark_jobs.arrow.worker_functions import TranscodeBatches
 from spark_jobs.commands.main import main
 from spark_jobs.io.dead_letters import DETAIL, REASON
 from spark_jobs.io.message_files import message_line, message_of_row
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.streaming.kafka_sender import Sender, dead_letters
-from spark_jobs.streaming.pieces import JobBatches, Told, Worker
+from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
+from spark_jobs.streaming.pieces import BatchCounts, JobBatches, TaskCodecs
 from spark_jobs.streaming.sinks import ID
 from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
@@ -94,7 +94,7 @@ def _mixed(golden: Golden) -> list[Message]:
     return found
 
 
-def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
+def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) -> int:
     """One batch both ways; how many of the messages the kernels took."""
     decoder, encoder = read.decoder(), write.encoder()
     summary = Summary()
@@ -110,7 +110,7 @@ def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
     wanted = pa.RecordBatch.from_pylist(want, schema=_MESSAGES).to_pylist()
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
-    worker, told, rest = Worker(Work(read, write, topic)), Told(), 0
+    worker, told, rest = TaskCodecs(Job(read, write, topic)), BatchCounts(), 0
     for part, _, others in worker.parts(batch, told):
         for row in part.take(pa.array(others)).to_pylist():
             done = worker.done(row)
@@ -122,9 +122,9 @@ def _same(batch: Any, read: Side, write: Side, topic: str | None) -> int:
     return int(batch.num_rows - rest)
 
 
-def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
+def _sides(golden: Golden, to: str) -> tuple[CodecConfig, CodecConfig]:
     registry: Any = Registry()
-    return golden.side(ddl=True), Side(to, registry, Options.of({**_OPTIONS, "time_zone": golden.zone}))
+    return golden.side(ddl=True), CodecConfig(to, registry, Options.of({**_OPTIONS, "time_zone": golden.zone}))
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -134,7 +134,7 @@ def _sides(golden: Golden, to: str) -> tuple[Side, Side]:
 )
 def test_golden_cases(read: str, write: str, step: int) -> None:
     """The kernels themselves. Those that learn from what they read need more than a few messages of a table."""
-    assert arrow_messages.takes(read, write)
+    assert arrow_messages.can_transcode(read, write)
     taken = 0
     for n, golden in enumerate(cases(read)[::step]):
         messages = _mixed(golden)
@@ -156,7 +156,7 @@ def test_lines_of_a_message_file() -> None:
     for number, line in enumerate(odd):
         lines.insert(number * 3, line)
     batch = pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), "position": pa.array(range(len(lines)))})
-    job = JobBatches(Work(read, write), _results())
+    job = JobBatches(Job(read, write), _results())
     one_by_one = job._one_by_one([batch], Transcoder(read, write).one)
     want = [row for made in one_by_one for row in made.to_pylist()]
     got = [row for made in job([batch]) for row in made.to_pylist()]
@@ -252,12 +252,12 @@ def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatc
     golden = Golden("avro", "bulk.ext1")
     for ddl in (False, True):
         options = Options.of({**_OPTIONS, "cluster_id": f"kept-{ddl}"})
-        read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+        read, write = golden.side(ddl=ddl), CodecConfig("debezium", FileSchemas([]), options)
         first = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
         with monkeypatch.context() as context:
             for module, name in ((avro_reader, "compile_record"), (debezium_writer, "compile_plan")):
                 context.delattr(module, name)
-            read, write = golden.side(ddl=ddl), Side("debezium", FileSchemas([]), options)
+            read, write = golden.side(ddl=ddl), CodecConfig("debezium", FileSchemas([]), options)
             again = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
         assert again == first
         assert sum(row["error"] is None for rows in first for row in rows) > 100
@@ -327,8 +327,8 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
         "*", "(cast(partition as bigint) << 48) | offset as position", "cast(null as timestamp) timestamp"
     )
     read, write = _sides(golden, "debezium")
-    work, sent = Work(read, write), list[Any]()
-    sender = Sender(spark.sparkContext, "there", True, lambda: {"there": 2})
+    work, sent = Job(read, write), list[Any]()
+    sender = KafkaSender(spark.sparkContext, "there", True, lambda: {"there": 2})
     account = sender.send(frame, work, lambda out: sent.extend(out.collect()))
     bad = [n for n, m in enumerate(messages) if m.value == b"\x07nope"]
     where = [(n % 5 << 48) | n for n in range(len(messages))]

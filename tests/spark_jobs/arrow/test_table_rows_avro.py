@@ -22,11 +22,11 @@ from schemas.model.types import BY_NAME
 from spark_jobs import decode
 from spark_jobs.arrow.avro_batches import AvroBatches, avro_arrow, avro_schema
 from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.table_rows import versions_of
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.arrow.table_rows import table_versions
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing, TableView
-from spark_jobs.sources.avro_versions import versions_of as registered
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.avro_versions import registered_versions as registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.fuzz import SEED, damaged
 from tests.support.golden import Golden, cases
 from tests.support.rows import change
@@ -56,10 +56,10 @@ class _ByTheDecoder(AvroBatches):
         return self._odd(plain, batch)
 
 
-def _batches(side: Side, id_: TableId, missing: Missing) -> AvroBatches | None:
+def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> AvroBatches | None:
     """As the plans of the table make them; None where they have none."""
     if side.tables is not None:
-        versions = tuple(versions_of(side.tables, id_))
+        versions = tuple(table_versions(side.tables, id_))
         key = [c.name for c in versions[0].table.columns if c.handle_key] if versions else []
     else:
         ours = registered(side.schemas, id_)
@@ -134,8 +134,10 @@ def _versions(*sets: Sequence[Column], table: str = "t") -> tuple[FileSchemas, l
     options = Options.of({"enable_tidb_extension": True})
     tables = [Table(TableId("d", table), (_ID, *columns)) for columns in sets]
     key = publish.key_schema(tables[0], options)
-    entries = [Registered("t-key", 1, 1, str(key))]
-    entries += [Registered("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in enumerate(tables, 1)]
+    entries = [RegisteredSchema("t-key", 1, 1, str(key))]
+    entries += [
+        RegisteredSchema("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in enumerate(tables, 1)
+    ]
     return FileSchemas(entries), tables, options
 
 
@@ -166,7 +168,7 @@ def test_versions_become_the_newest_ones_columns() -> None:
     assert late.value is not None
     messages.append(replace(late, value=late.value.replace(b"\xd6\x21", b"\xfe\xff\x07")))  # YEAR 65535: no smallint
     for missing in ("null", "default"):
-        batches = _batches(Side("avro", schemas, options), TableId("d", "t"), missing)
+        batches = _batches(CodecConfig("avro", schemas, options), TableId("d", "t"), missing)
         assert batches is not None
         assert _same(batches, messages) == 4
         found = _rows(batches, messages)[0]
@@ -186,7 +188,7 @@ def test_another_table_and_a_message_of_no_topic() -> None:
         made += AvroEncoder(Context(source, None, options)).encode(
             change(table, {"n": "5"}), Message(None, None, topic)
         )
-    batches = _batches(Side("avro", both, options), TableId("d", "t"), "null")
+    batches = _batches(CodecConfig("avro", both, options), TableId("d", "t"), "null")
     assert batches is not None
     assert _same(batches, [made[1], replace(made[0], topic=None), made[0], made[1], Message(None, None)]) == 2
 

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import rows as made
-from schemas.columnar.craft_reader import TypedDecoder
+from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.kernels import craft_cache
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftDecoder, CraftEncoder
@@ -453,9 +453,10 @@ def _run(code: str, path: str, **env: str) -> str:
 def test_without_numba_all_is_left_to_python() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from schemas.columnar.kernels import craft_cache as jit; from schemas.columnar.craft_reader import TypedDecoder\n"
+        "from schemas.columnar.kernels import craft_cache as jit\n"
+        "from schemas.columnar.craft_reader import CraftTableReader\n"
         "from schemas.model.table import *; import numpy as np\n"
-        "d = TypedDecoder(Table(TableId('a', 'b'), ()))\n"
+        "d = CraftTableReader(Table(TableId('a', 'b'), ()))\n"
         "print(jit.COMPILED, d.decode(np.zeros(2, np.uint8), np.zeros(2, np.int64), np.ones(2, np.int64)).left)"
     )
     assert _run(code, str(ROOT)) == "False [0, 1]\n"
@@ -470,14 +471,15 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
     code = (
         "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
-        "from schemas.columnar.kernels import craft_read as kernel_read; from schemas.columnar.craft_reader import TypedDecoder\n"
+        "from schemas.columnar.kernels import craft_read as kernel_read\n"
+        "from schemas.columnar.craft_reader import CraftTableReader\n"
         f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
         "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
-        "d = TypedDecoder(Table(TableId('shop', 't'), tuple(c)))\n"
+        "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"
         "r = d.decode(data, np.zeros(1, np.int64), np.array([len(data)]))\n"
         "print(r.left, r.chunks[0].after[1].values, sum(kernel_read.scan.stats.cache_hits.values()))"
     )
-    assert TypedDecoder(of).decode is not None
+    assert CraftTableReader(of).decode is not None
     check(of, [message.value or b""])  # compiles, where nothing is cached yet
     assert _run(code, str(archive)) == "[] [1] 1\n"
 

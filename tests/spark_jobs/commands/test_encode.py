@@ -16,10 +16,10 @@ from schemas.model.options import Options
 from spark_jobs.arrow.event_encoder import EncodeBatches
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line, read_messages
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.golden import Golden, Registry
 from tests.support.table import check_rows
 
@@ -165,10 +165,10 @@ FORMS: dict[str, dict[str, Any]] = {
 def test_values_are_held_to_their_columns_in_every_target(to: str, on_lossy: str) -> None:
     ddl = {"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({COLUMNS})"}
     Path("ddl.jsonl").write_text(json.dumps(ddl))
-    tables, lines = Definitions.read(Path("ddl.jsonl")), Registry()
+    tables, lines = TableDefinitions.read(Path("ddl.jsonl")), Registry()
     options = Options.of({**FORMS[to], "on_lossy": on_lossy, "time_zone": "UTC"})
-    read = Side("plain", lines, options, tables)  # type: ignore[arg-type]
-    write = Side(to, lines, options, tables)  # type: ignore[arg-type]
+    read = CodecConfig("plain", lines, options, tables)  # type: ignore[arg-type]
+    write = CodecConfig(to, lines, options, tables)  # type: ignore[arg-type]
     decoder, encoder = read.decoder(), write.encoder()
 
     def outcome(**values: Any) -> tuple[str, str] | None:
@@ -189,8 +189,8 @@ def test_values_of_a_frame_are_held_to_their_columns() -> None:
     """A map's text; BIT may have the fewest bytes, as a frame does not say whether its length was known."""
     ddl = {"commit_ts": 1, "db": "d", "query": "CREATE TABLE t (id int primary key, d decimal(5,2), b bit(10))"}
     Path("ddl.jsonl").write_text(json.dumps(ddl))
-    tables = Definitions.read(Path("ddl.jsonl"))
-    read, write = (Side("avro", Registry(), Options(), t) for t in (tables, None))  # type: ignore[arg-type]
+    tables = TableDefinitions.read(Path("ddl.jsonl"))
+    read, write = (CodecConfig("avro", Registry(), Options(), t) for t in (tables, None))  # type: ignore[arg-type]
     head = {"kind": "row", "op": "c", "commit_ts": 9, "db": "d", "table": "t", "key": ["id"], "before": None}
     rows = [
         {**head, "after": [("id", "1"), ("d", d), ("b", b)], "flags": [], "source": {"topic": "t"}}
@@ -215,8 +215,10 @@ def test_typed_values_of_a_frame_are_written_as_their_text() -> None:
     columns = "id int primary key, at timestamp(3) null, local datetime, day date, span time(1), ok tinyint(1)"
     ddl = {"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t ({columns})"}
     Path("ddl.jsonl").write_text(json.dumps(ddl))
-    source = Definitions.read(Path("ddl.jsonl"))
-    read, write = (Side("open", FileSchemas([]), Options.of({}, time_zone="Asia/Shanghai"), t) for t in (source, None))
+    source = TableDefinitions.read(Path("ddl.jsonl"))
+    read, write = (
+        CodecConfig("open", FileSchemas([]), Options.of({}, time_zone="Asia/Shanghai"), t) for t in (source, None)
+    )
     moment = datetime(2024, 1, 2, 3, 4, 5, 120_000, UTC)
     after = {
         "id": 1, "at": moment, "local": datetime(2024, 1, 2), "day": date(2024, 2, 29),

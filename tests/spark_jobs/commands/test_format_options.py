@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from schemas.model.event import Message, RowChange
-from schemas.model.spark_types import Types
+from schemas.model.spark_types import SparkTypes
 from schemas.model.table import TableVersion
 from spark_jobs import decode, transcode
 from spark_jobs.commands.main import main
@@ -19,7 +19,7 @@ from spark_jobs.io.message_files import message_line
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.spark_jobs.lake.test_merge import ENGINES
 from tests.spark_jobs.spark.test_temporal_sql import _expected, _frame, _got, _record
 from tests.support import connector
@@ -58,7 +58,9 @@ def _versions() -> FileSchemas:
 
     old = field("v", "TEXT", None)
     new = [old, field("s", "TEXT", "x"), field("ts", "TIMESTAMP", "2024-01-01 00:00:00"), field("d", "DATE", None)]
-    return FileSchemas([Registered("t-value", 1, 1, schema(old)), Registered("t-value", 2, 2, schema(*new))])
+    return FileSchemas(
+        [RegisteredSchema("t-value", 1, 1, schema(old)), RegisteredSchema("t-value", 2, 2, schema(*new))]
+    )
 
 
 @pytest.mark.parametrize("check", ["header", pytest.param("exact", marks=pytest.mark.slow)])
@@ -167,7 +169,7 @@ def test_one_table_as_parquet(spark: SparkSession, types: Any) -> None:
     assert main([*argv, "--out", "a.parquet", "--dead-letter", "dead.jsonl"]) == (types == "typed")
     assert main([*argv, "--out", "b.parquet", "--spark"]) == (types == "typed")
     assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()
-    kinds = Types("typed", "interval") if types == "typed" else Types()
+    kinds = SparkTypes("typed", "interval") if types == "typed" else SparkTypes()
     view = TableView(
         newest_table(WIDE.side(), next(e.table.id for e in WIDE.events() if isinstance(e, RowChange))), kinds
     )

@@ -17,13 +17,13 @@ from service.testing import running_service
 from spark_jobs.commands.main import main
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.pipeline.job import Work
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.streaming import stream
-from spark_jobs.streaming.metrics import Metrics, check
-from spark_jobs.streaming.micro_batch import Outcome
+from spark_jobs.streaming.metrics import JobMetrics, check
+from spark_jobs.streaming.micro_batch import BatchResult
 from tests.spark_jobs.commands.test_encode import found, numbered, written
 from tests.support.golden import Golden
 
@@ -154,10 +154,10 @@ def test_a_port_of_metrics_that_is_taken(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(SetupError, match=f"--metrics :{port}: .*in use") as found:
-            Metrics(f":{port}", "orders")
+            JobMetrics(f":{port}", "orders")
     assert found.value.code == "USAGE"
     with pytest.raises(SetupError, match=":PORT is needed"):
-        Metrics(":http", "orders")
+        JobMetrics(":http", "orders")
     with pytest.raises(SetupError, match="goes with --stream"):
         check(":9100")
 
@@ -166,19 +166,19 @@ def test_the_lag_counts_partitions_without_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a micro-batch that had nothing of a partition, that partition's messages still wait."""
-    side = Side("avro", FileSchemas([]), Options.of({}))
+    side = CodecConfig("avro", FileSchemas([]), Options.of({}))
     place = str(tmp_path / "m.prom")
-    what = stream.Stream("decode", Work(side), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=place)
-    running = object.__new__(stream._Running)
+    what = stream.StreamJob("decode", Job(side), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=place)
+    running = object.__new__(stream._RunningStream)
     running._stream, running._topic, running._read = what, "t", {}
-    running._metrics, running.total = Metrics(place, "orders"), Summary()
+    running._metrics, running.total = JobMetrics(place, "orders"), Summary()
     newest = {0: 10, 1: 5, 2: 0}
     monkeypatch.setattr(stream, "ends", lambda *_: newest)
-    running._tell(Outcome(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
+    running._tell(BatchResult(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
     newest = {0: 20, 1: 8, 2: 0}
-    running._tell(Outcome(Summary(messages=10), {0: 19}), 1, 2.0)
+    running._tell(BatchResult(Summary(messages=10), {0: 19}), 1, 2.0)
     monkeypatch.setattr(stream, "ends", _away)
-    running._tell(Outcome(Summary(messages=1), {0: 20}), 2, 1.0)
+    running._tell(BatchResult(Summary(messages=1), {0: 20}), 2, 1.0)
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
     assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
     assert 'bridge_job_messages_in_total{job="orders"} 20.0' in Path(place).read_text()

@@ -18,7 +18,7 @@ from schemas.model.event import Message
 from schemas.model.table import TableId
 from spark_jobs.commands.main import main
 from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, dead_letter
-from spark_jobs.lake.column_history import filled, names_over_time, statements_of, steps_of
+from spark_jobs.lake.column_history import names_over_time, schema_changes, statements_of, with_defaults
 from spark_jobs.lake.name_history import table_names
 from spark_jobs.streaming.pieces import MESSAGE, message_row
 from tests.spark_jobs.commands.test_encode import found, numbered, row, written
@@ -176,7 +176,7 @@ def test_history_of_names() -> None:
     ]  # fmt: skip
     statements = [DdlText(ts, "d", query, TYPED) for ts, query in queries]
     for name in ("t", "u"):
-        steps = steps_of([*statements, *statements], TableId("d", name))
+        steps = schema_changes([*statements, *statements], TableId("d", name))
         assert [(s.commit_ts, s.renamed, s.emptied) for s in steps] == [
             (1, {}, False), (2, {"a": "b"}, False), (3, {}, False), (4, {"b": "c"}, False), (5, {}, False),
             (6, {}, True),
@@ -189,21 +189,21 @@ def test_history_of_names() -> None:
         (5, "ALTER TABLE t ADD COLUMN b varchar(3)"), (6, "ALTER TABLE t RENAME COLUMN b TO d"),
         (7, "ALTER TABLE t RENAME COLUMN a TO c, RENAME COLUMN c TO a"),
     ]  # fmt: skip
-    steps = steps_of([DdlText(ts, "d", query, TYPED) for ts, query in again], TableId("d", "t"))
+    steps = schema_changes([DdlText(ts, "d", query, TYPED) for ts, query in again], TableId("d", "t"))
     assert {name: names_over_time(steps, name) for name in "acd"} == {
         "a": [(2, "a"), (7, "c")], "c": [(3, None), (7, "a")], "d": [(5, None), (6, "b")],
     }  # fmt: skip
     with pytest.raises(SetupError, match="can't be followed"):
-        steps_of([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
+        schema_changes([DdlText(1, "d", "ALTER TABLE t ADD COLUMN x int", TYPED)], TableId("d", "t"))
 
 
 def test_what_added_columns_show_in_older_rows() -> None:
     text = "CREATE TABLE t (a int NOT NULL, b varchar(3) NOT NULL DEFAULT 'x', c datetime(2) NOT NULL, d json NOT NULL,"
     text += " e timestamp DEFAULT CURRENT_TIMESTAMP, f decimal(5,2) NOT NULL, g enum('p','q') NOT NULL, h int,"
     text += " i bit(12) NOT NULL, j binary(3) NOT NULL, k varbinary(3) NOT NULL)"
-    (step,) = steps_of([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
+    (step,) = schema_changes([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
     assert step.after is not None
-    assert {c.name: filled(c) for c in step.after.columns} == {
+    assert {c.name: with_defaults(c) for c in step.after.columns} == {
         "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (True, "null"),
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
         "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),

@@ -17,7 +17,7 @@ from schemas.ddl.parser.lexer import TYPED
 from schemas.model.event import Message
 from schemas.model.table import TableId
 from spark_jobs.commands.main import main
-from spark_jobs.lake.column_history import steps_of
+from spark_jobs.lake.column_history import schema_changes
 from spark_jobs.lake.name_history import table_names
 from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import ENGINES, rows
@@ -339,7 +339,7 @@ def test_what_takes_rows_away() -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
     for query, unsure in _TAKING:
         texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
-        steps = steps_of([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
+        steps = schema_changes([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
         assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
 
 
@@ -367,7 +367,7 @@ def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None
     found_names = table_names(statements, TableId("d", name))
     assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
     assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]
-    after = [step.after for step in steps_of(statements, TableId("d", name))][-1]
+    after = [step.after for step in schema_changes(statements, TableId("d", name))][-1]
     assert after is not None
     assert after.id.table == names[-1][1]
 

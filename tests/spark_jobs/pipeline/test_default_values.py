@@ -14,14 +14,14 @@ from schemas.formats.avro import schema as avro_schema
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId
 from spark_jobs.commands.main import main
-from spark_jobs.lake.column_history import filled, steps_of
+from spark_jobs.lake.column_history import schema_changes, with_defaults
 from spark_jobs.pipeline.table_view import default_of
 from tests.spark_jobs.commands.test_encode import row
 
 
 def _column(text: str) -> Column:
     statement = DdlText(1, "d", f"CREATE TABLE t (id int primary key, c {text})", TYPED)
-    (step,) = steps_of([statement], TableId("d", "t"))
+    (step,) = schema_changes([statement], TableId("d", "t"))
     assert step.after is not None
     return step.after.by_name["c"]
 
@@ -37,7 +37,7 @@ def test_a_default_is_what_a_row_has_that_says_the_same() -> None:
     for text, value in _VALUES:
         column = _column(text)
         assert default_of(column, "UTC") == value, text
-        assert filled(column) == (True, value), text
+        assert with_defaults(column) == (True, value), text
 
 
 def test_years_in_avro_schemas() -> None:

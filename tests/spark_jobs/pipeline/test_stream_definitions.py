@@ -8,8 +8,8 @@ from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.lexer import WIRE
 from schemas.model.event import DdlEvent
 from schemas.model.table import TableId, TableVersion
-from spark_jobs.pipeline.stream_definitions import Learned
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.pipeline.stream_definitions import StreamDefinitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.ddl_histories import recorded
 
 T = TableId("d", "t")
@@ -24,7 +24,7 @@ def columns(version: TableVersion | None) -> list[str] | None:
 
 
 def test_a_row_has_the_version_below_it() -> None:
-    found = Learned()
+    found = StreamDefinitions()
     for event in (ddl(10, "CREATE TABLE `t` (`a` INT)"), ddl(20, "ALTER TABLE `t` ADD COLUMN `b` INT")):
         found.learn(event)
     assert columns(found.at(T, 10)) is None
@@ -36,7 +36,7 @@ def test_a_row_has_the_version_below_it() -> None:
 
 
 def test_what_is_not_understood_makes_the_table_unknown() -> None:
-    found = Learned()
+    found = StreamDefinitions()
     found.learn(ddl(10, "CREATE TABLE `t` (`a` INT)"))
     found.learn(ddl(20, "ALTER TABLE `t` FROBNICATE"))
     found.learn(ddl(30, "ALTER TABLE `t` ADD COLUMN `b` INT"))
@@ -45,8 +45,8 @@ def test_what_is_not_understood_makes_the_table_unknown() -> None:
 
 
 def test_what_is_given_comes_first() -> None:
-    given = Definitions(versions([DdlText(10, "d", "CREATE TABLE t (x INT)")]))
-    found = Learned(given)
+    given = TableDefinitions(versions([DdlText(10, "d", "CREATE TABLE t (x INT)")]))
+    found = StreamDefinitions(given)
     found.learn(ddl(10, "CREATE TABLE `t` (`a` INT)"))
     assert columns(found.at(T, 20)) == ["x"]
     assert columns(found.sanitised(T, ("x",), 20)) == ["x"]
@@ -61,10 +61,10 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
         if line["script"] == script and line["ok"]
         for one in line["wire"]
     ]
-    in_order = Learned()
+    in_order = StreamDefinitions()
     for event in events:
         in_order.learn(event)
-    shuffled, chance = Learned(), random.Random(5)
+    shuffled, chance = StreamDefinitions(), random.Random(5)
     # Statements of one commit_ts keep their order, as they do on one partition.
     for event in sorted(events + events, key=lambda e: (e.commit_ts or 0) // (1 << 28) + chance.random() * 40):
         if event.commit_ts and sum(e.commit_ts == event.commit_ts for e in events) == 1:
@@ -78,7 +78,7 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
 
 
 def test_wire_mode_is_for_ticdc_only() -> None:
-    found = Learned()
+    found = StreamDefinitions()
     query = r"CREATE TABLE t (a VARCHAR(9) DEFAULT 'x\\y')"
     found.learn(DdlEvent("debezium-mysql", "d", "t", 1, None, query))
     version = found.at(T, 2)

@@ -14,12 +14,12 @@ import pytest
 from schemas.model.errors import SetupError, WireError
 from schemas.model.options import Options
 from schemas.model.table import TableId
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.sources.avro_versions import versions_of
+from spark_jobs.sources.avro_versions import registered_versions
 from spark_jobs.sources.http_client import message_of
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema
 from tests.support.golden import Golden, cases
 from tests.support.registries import Answer, answer, golden_registry, serving
 from tests.support.table import check_rows
@@ -49,12 +49,14 @@ def _same_schemas(golden: Golden, lines: Path) -> None:
 
 
 def test_newest_is_by_version_not_by_place() -> None:
-    found = FileSchemas([Registered("s", 2, 7, "two"), Registered("s", 1, 9, "one"), Registered("x", 3, 3, "x")])
+    found = FileSchemas(
+        [RegisteredSchema("s", 2, 7, "two"), RegisteredSchema("s", 1, 9, "one"), RegisteredSchema("x", 3, 3, "x")]
+    )
     assert (found.newest("s"), found.newest("x"), found.newest("no")) == ("two", "x", None)
 
 
 def test_a_schema_that_is_not_in_the_file() -> None:
-    found = FileSchemas([Registered("s", 1, 1, RECORD)], "my.jsonl")
+    found = FileSchemas([RegisteredSchema("s", 1, 1, RECORD)], "my.jsonl")
     with pytest.raises(WireError) as caught:
         found.by_id(2, "key")
     assert (caught.value.code, caught.value.detail) == (
@@ -95,7 +97,7 @@ def test_an_empty_file_is_no_schemas(tmp_path: Path) -> None:
 # ---- HTTP
 def test_decodes_as_from_the_file_and_asks_for_each_id_once() -> None:
     with serving(golden_registry(GOLDEN)) as server:
-        side = Side("avro", HttpSchemas(server.url).check(), Options.of({}, time_zone=GOLDEN.zone))
+        side = CodecConfig("avro", HttpSchemas(server.url).check(), Options.of({}, time_zone=GOLDEN.zone))
         decoder, reference = side.decoder(), GOLDEN.side().decoder()
         for message in GOLDEN.messages():
             assert decode_one(decoder, message).events == decode_one(reference, message).events
@@ -280,17 +282,18 @@ def _record(name: str, *fields: str, kind: str = "INT") -> str:
 def test_versions_of_a_table_under_any_subject() -> None:
     """By topic and by record; the newest is that of the newest id; what can't be read is told."""
     entries = [
-        Registered("a-key", 1, 1, _record("t", "id")), Registered("z-value", 1, 2, _record("t", "id")),
-        Registered("default.d.t", 1, 4, _record("t", "id", "v")), Registered("a-value", 1, 3, _record("t", "id", "w")),
-        Registered("z-value", 2, 5, _record("t", "id", kind="STRANGE")),
-        Registered("u-value", 1, 6, _record("u", "id")), Registered("text", 1, 7, '"string"'),
+        RegisteredSchema("a-key", 1, 1, _record("t", "id")), RegisteredSchema("z-value", 1, 2, _record("t", "id")),
+        RegisteredSchema("default.d.t", 1, 4, _record("t", "id", "v")),
+        RegisteredSchema("a-value", 1, 3, _record("t", "id", "w")),
+        RegisteredSchema("z-value", 2, 5, _record("t", "id", kind="STRANGE")),
+        RegisteredSchema("u-value", 1, 6, _record("u", "id")), RegisteredSchema("text", 1, 7, '"string"'),
     ]  # fmt: skip
-    found = versions_of(FileSchemas(entries), TableId("d", "t"))
+    found = registered_versions(FileSchemas(entries), TableId("d", "t"))
     assert [w.entry.id for w in found.values] == [2, 3, 4]
     assert [w.entry.id for w in found.keys] == [1]
     assert [(e.id, error.code) for e, error in found.unreadable] == [(5, "UNSUPPORTED_SCHEMA")]
     assert [e.id for e in found.others] == [6]  # an id that is neither is left to the decoder, which says why
-    side = Side("avro", FileSchemas(entries[4:5]), Options.of({}))
+    side = CodecConfig("avro", FileSchemas(entries[4:5]), Options.of({}))
     with pytest.raises(SetupError, match=r"z-value version 2: .*not a schema that TiCDC registers"):
         newest_table(side, TableId("d", "t"))
 
@@ -308,7 +311,7 @@ def test_the_newest_version_costs_no_listing_of_other_tables() -> None:
         return answer(200, {"id": int(parts[2][1]) * 10 + int(parts[4]), "schema": texts[int(parts[4]) - 1]})
 
     with serving(respond) as server:
-        side = Side("avro", HttpSchemas(server.url), Options.of({}))
+        side = CodecConfig("avro", HttpSchemas(server.url), Options.of({}))
         assert len(newest_table(side, TableId("d", "t3")).columns) == 1
         versions["t3-value"].append(_record("t3", "id", "v"))
         server.seen.clear()

@@ -14,7 +14,7 @@ from schemas.model.errors import SetupError
 from schemas.model.names import sanitise_name
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.golden import FORMATS, GOLDEN, Golden, cases
 from tests.support.table import check_rows
 
@@ -30,7 +30,7 @@ def test_a_row_has_the_newest_version_below_it(stamps: list[int], commit_ts: int
     """A row whose commit_ts equals a DDL's belongs to the version before; of equal ones the last stands."""
     versions = [version(ts, f"c{i}") for i, ts in enumerate(stamps)]
     below = [v for v in sorted(versions, key=lambda v: v.commit_ts) if v.commit_ts < commit_ts]
-    found = Definitions(versions)
+    found = TableDefinitions(versions)
     assert found.at(ID, commit_ts) == (below[-1] if below else None)
     assert found.at(ID, None) == sorted(versions, key=lambda v: v.commit_ts)[-1]
     assert found.at(TableId("d", "other"), commit_ts) is None
@@ -38,7 +38,7 @@ def test_a_row_has_the_newest_version_below_it(stamps: list[int], commit_ts: int
 
 def test_sanitised_names_find_the_table() -> None:
     made = version(5, "订单-no", "b", id_=TableId("名", "1 t"))
-    found = Definitions([made])
+    found = TableDefinitions([made])
     avro = TableId("_", "_1_t")
     assert found.sanitised(avro, ("___no", "b"), 6) == made
     assert found.sanitised(avro, ("b",), None) == made  # a key-only delete
@@ -49,10 +49,10 @@ def test_sanitised_names_find_the_table() -> None:
 
 def test_without_a_commit_ts_the_columns_tell_or_nothing_does() -> None:
     old, wide, other = version(1, "a", "b"), version(2, "a", "b", "c"), version(3, "a", "b", kind="bigint")
-    assert Definitions([old, wide]).sanitised(ID, ("a", "b"), None) == old
-    assert Definitions([old, wide]).sanitised(ID, ("a", "b", "c"), None) == wide
-    assert Definitions([old, other]).sanitised(ID, ("a", "b"), None) is None
-    assert Definitions([old, wide]).sanitised(ID, ("a",), None) is None
+    assert TableDefinitions([old, wide]).sanitised(ID, ("a", "b"), None) == old
+    assert TableDefinitions([old, wide]).sanitised(ID, ("a", "b", "c"), None) == wide
+    assert TableDefinitions([old, other]).sanitised(ID, ("a", "b"), None) is None
+    assert TableDefinitions([old, wide]).sanitised(ID, ("a",), None) is None
 
 
 def test_columns_are_the_metas() -> None:
@@ -114,7 +114,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     def check(content: str) -> None:
         path.write_bytes(content.encode("utf-8", "surrogatepass"))
         with pytest.raises(SetupError, match=r"--ddl .*ddl\.jsonl") as caught:
-            Definitions.read(path)
+            TableDefinitions.read(path)
         assert caught.value.code == "USAGE"
 
     check_rows(_OTHER_FILES, check, ascii)
@@ -122,7 +122,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="No such file"):
-        Definitions.read(tmp_path / "no.meta.json")
+        TableDefinitions.read(tmp_path / "no.meta.json")
 
 
 def test_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.meta.json"
     path.write_text(json.dumps(meta))
     with pytest.raises(SetupError, match="KeyError"):
-        Definitions.read(path)
+        TableDefinitions.read(path)
 
 
 def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
     ]
     path = tmp_path / "ddl.jsonl"
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n", encoding="utf-8")
-    found = Definitions.read(path, "Asia/Shanghai")
+    found = TableDefinitions.read(path, "Asia/Shanghai")
     versions = [found.at(ID, ts) for ts in (10, 20, 30, 31)]
     assert versions[0] is None
     assert [[c.name for c in v.table.columns] for v in versions if v] == [["a"], ["a", "b"], ["z"]]

@@ -19,7 +19,7 @@ from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from spark_jobs import decode
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from spark_jobs.spark.frames import kafka_columns
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def test_header_gives_the_rows(
     texts = [("t-key", 1, key)] + [
         ("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate((old, new))
     ]
-    entries = [Registered(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)]
+    entries = [RegisteredSchema(s, version, 11 + n, text) for n, (s, version, text) in enumerate(texts)]
     entries.append(
-        Registered("t-value", 3, 20, texts[1][2].replace('"VARCHAR"', '"STRANGE"').replace("TEXT", "STRANGE"))
+        RegisteredSchema("t-value", 3, 20, texts[1][2].replace('"VARCHAR"', '"STRANGE"').replace("TEXT", "STRANGE"))
     )
     schemas = FileSchemas(entries)
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=OPTIONS))
@@ -105,7 +105,7 @@ def test_of_a_wide_table_hotspot_can_compile_every_method(
     columns = (ID, WIDE, *(Column(f"c{n}", BY_NAME["varchar"]) for n in range(36)))
     tables = [Table(TableId("d", "t"), columns[:n]) for n in range(19, 39)]
     texts = [("t-value", n + 1, publish.value_schema(t, OPTIONS)) for n, t in enumerate(tables)]
-    schemas = FileSchemas([Registered(s, version, 10 + version, text) for s, version, text in texts])
+    schemas = FileSchemas([RegisteredSchema(s, version, 10 + version, text) for s, version, text in texts])
     messages = spark.range(1).selectExpr("CAST(NULL AS BINARY) AS key", "CAST(id AS STRING)::BINARY AS value")
     decode(messages, format="avro", schemas=schemas, table="d.t", check="header").explain("codegen")
     sizes = [int(n) for n in re.findall(r"maxMethodCodeSize:(\d+)", capsys.readouterr().out)]
@@ -117,7 +117,7 @@ def test_a_message_with_the_header_of_glue_is_an_error(spark: SparkSession) -> N
     id_ = "11111111-2222-3333-4444-555555555555"
     text = publish.value_schema(Table(TableId("d", "t"), (ID,)), OPTIONS)
     given = spark.createDataFrame([(None, frame(id_, b"\2"))], "key binary, value binary")
-    schemas = FileSchemas([Registered("t-value", 1, id_, text)])
+    schemas = FileSchemas([RegisteredSchema("t-value", 1, id_, text)])
     (found,) = decode(given, format="avro", schemas=schemas, table="d.t", check="header").collect()
     assert (found.kind, found.error.code) == ("error", "NOT_FRAMED")
 
@@ -128,7 +128,7 @@ def test_ops(spark: SparkSession, kind: str | list[str]) -> None:
     document = json.loads(publish.value_schema(Table(TableId("d", "t"), (ID,)), OPTIONS))
     (op,) = (f for f in document["fields"] if f["name"] == "_tidb_op")
     op["type"] = kind
-    schemas = FileSchemas([Registered("t-value", 1, 7, json.dumps(document))])
+    schemas = FileSchemas([RegisteredSchema("t-value", 1, 7, json.dumps(document))])
     ops = ["c", "u", "d", "x", "cc", *([None] if isinstance(kind, list) else [""])]
     rows = []
     for number, name in enumerate(ops):
@@ -154,7 +154,10 @@ def test_the_record_of_a_value_is_no_key(spark: SparkSession, how: str) -> None:
     key = publish.key_schema(table, OPTIONS)
     assert key is not None
     schemas = FileSchemas(
-        [Registered("t-key", 1, 11, key), Registered("t-value", 1, 12, publish.value_schema(table, OPTIONS))]
+        [
+            RegisteredSchema("t-key", 1, 11, key),
+            RegisteredSchema("t-value", 1, 12, publish.value_schema(table, OPTIONS)),
+        ]
     )
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=OPTIONS))
     event = RowChange("avro", table, "c", 5 << 18, None, {"id": "1", "name": "a"}, ("id",), "UTC")

@@ -27,8 +27,8 @@ from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import BY_NAME, Kind
 from spark_jobs import decode
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Result
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.pipeline.result import MessageResult
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm, decode_plan
 from spark_jobs.spark.avro_jvm.plan import AvroPlan
 from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
@@ -109,7 +109,7 @@ def _other_reasons(message: Message, plan: AvroPlan) -> set[str]:
     return found
 
 
-def _is_ours(result: Result, ids: set[SchemaId]) -> bool:
+def _is_ours(result: MessageResult, ids: set[SchemaId]) -> bool:
     """A row of one of the schemas, or a message that is refused."""
     return result.error is not None or any(isinstance(e, RowChange) and e.schema_id in ids for e in result.events)
 
@@ -121,7 +121,7 @@ def _messages(spark: SparkSession) -> tuple[DataFrame, FileSchemas]:
     key = publish.key_schema(table, OPTIONS)
     assert key is not None
     value = publish.value_schema(table, OPTIONS)
-    schemas = FileSchemas([Registered("t-key", 1, 11, key), Registered("t-value", 1, 12, value)])
+    schemas = FileSchemas([RegisteredSchema("t-key", 1, 11, key), RegisteredSchema("t-value", 1, 12, value)])
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=OPTIONS))
     rows: list[tuple[bytes | None, bytes | None]] = []
     for number in (1, 2):
@@ -301,8 +301,10 @@ def test_older_versions_as_the_kernels_read_them(
     old, new = (Table(TableId("d", "t"), columns) for columns in (_OLD, _NEW))
     key = publish.key_schema(old, options)
     assert key is not None
-    entries = [Registered("t-key", 1, 1, key)]
-    entries += [Registered("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in ((1, old), (2, new))]
+    entries = [RegisteredSchema("t-key", 1, 1, key)]
+    entries += [
+        RegisteredSchema("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in ((1, old), (2, new))
+    ]
     schemas = FileSchemas(entries)
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=options))
     made = []
@@ -339,9 +341,10 @@ def test_what_else_a_registry_may_hold(spark: SparkSession) -> None:
     assert len({key, other, text, single, broken}) == 5
     schemas = FileSchemas(
         [
-            Registered("t-key", 1, 1, key), Registered("u-key", 1, 2, other), Registered("old-key", 1, 3, text),
-            Registered("t-value", 1, 4, single), Registered("t-value", 2, 5, broken),
-            Registered("u-value", 1, 1 << 33, other), Registered("v-value", 1, -1, other),
+            RegisteredSchema("t-key", 1, 1, key), RegisteredSchema("u-key", 1, 2, other),
+            RegisteredSchema("old-key", 1, 3, text),
+            RegisteredSchema("t-value", 1, 4, single), RegisteredSchema("t-value", 2, 5, broken),
+            RegisteredSchema("u-value", 1, 1 << 33, other), RegisteredSchema("v-value", 1, -1, other),
         ]
     )  # fmt: skip
     told = b"\2c" + binary.write_long(5 << 18) + binary.write_long(5)
@@ -383,8 +386,8 @@ def test_equal_rows_are_one_group(spark: SparkSession, check: Literal["exact", "
     tables = [Table(TableId("d", "t"), columns) for columns in versions]
     schemas = FileSchemas(
         [
-            Registered("t-key", 1, 9, str(publish.key_schema(tables[0], OPTIONS))),
-            *(Registered("t-value", n, n, publish.value_schema(t, OPTIONS)) for n, t in enumerate(tables, 1)),
+            RegisteredSchema("t-key", 1, 9, str(publish.key_schema(tables[0], OPTIONS))),
+            *(RegisteredSchema("t-value", n, n, publish.value_schema(t, OPTIONS)) for n, t in enumerate(tables, 1)),
         ]
     )
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=OPTIONS))

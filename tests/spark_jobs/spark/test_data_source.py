@@ -78,7 +78,7 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
 def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
     from pyspark.sql.types import MapType, StringType, StructType
 
-    assert data_source.changes(MapType(StringType(), StringType())) == StructType.fromDDL(CHANGES)
+    assert data_source.change_type(MapType(StringType(), StringType())) == StructType.fromDDL(CHANGES)
 
 
 def test_wrong_options_say_what_to_do(session: SparkSession) -> None:

@@ -23,7 +23,7 @@ from spark_jobs.arrow.change_schema import CHANGES
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from spark_jobs.spark import decode_plan
 from spark_jobs.spark.frames import read_files
 from tests.support import shop
@@ -90,11 +90,11 @@ def _strange_schemas() -> FileSchemas:
     """One table's schemas, between others that no TiDB table has."""
     return FileSchemas(
         [
-            Registered("other-value", 1, 7, 'syntax = "proto3";'),
-            Registered("alien-value", 1, 8, json.dumps({**_T, "namespace": "x.d", "fields": []})),
-            Registered("alien2-value", 1, 9, json.dumps({**_T, "fields": [{"name": "a", "type": "string"}]})),
-            Registered("t-key", 1, 1, json.dumps({**_T, "fields": _FIELDS[:1]})),
-            Registered("t-value", 1, 2, json.dumps({**_T, "fields": _FIELDS})),
+            RegisteredSchema("other-value", 1, 7, 'syntax = "proto3";'),
+            RegisteredSchema("alien-value", 1, 8, json.dumps({**_T, "namespace": "x.d", "fields": []})),
+            RegisteredSchema("alien2-value", 1, 9, json.dumps({**_T, "fields": [{"name": "a", "type": "string"}]})),
+            RegisteredSchema("t-key", 1, 1, json.dumps({**_T, "fields": _FIELDS[:1]})),
+            RegisteredSchema("t-value", 1, 2, json.dumps({**_T, "fields": _FIELDS})),
         ]
     )
 

@@ -19,10 +19,10 @@ from spark_jobs import decode
 from spark_jobs.arrow.change_schema import SKIPPED
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.commands.main import main
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.spark.data_source import changes
+from spark_jobs.spark.data_source import change_type
 from tests.support import connector
 from tests.support.golden import FORMATS, Golden, case_check, cases
 
@@ -36,7 +36,7 @@ ALL = (*FORMATS, "simple", "canal-json", "debezium-mysql")
 @dataclass(frozen=True)
 class _Case:
     name: str
-    side: Side
+    side: CodecConfig
     messages: tuple[Message, ...]
     golden: Golden | None = None
 
@@ -47,7 +47,7 @@ class _Case:
 
     def by_workers(self) -> list[dict[str, Any]]:
         """The rows that `decode` gives, made as Spark's workers make them, in this process."""
-        schema = to_arrow_schema(changes(MapType(StringType(), StringType())))
+        schema = to_arrow_schema(change_type(MapType(StringType(), StringType())))
         found = [
             row for batch in DecodeBatches(self.side, schema)(self.table.to_batches()) for row in batch.to_pylist()
         ]
@@ -83,9 +83,9 @@ def _goldens(format_: str) -> list[_Case]:
 def _connectors() -> Iterator[_Case]:
     options = Options.of({"on_lossy": "flag"})
     for name in connector.settings():
-        yield _Case(name, Side("debezium-mysql", FileSchemas([]), options), tuple(connector.json_messages(name)))
+        yield _Case(name, CodecConfig("debezium-mysql", FileSchemas([]), options), tuple(connector.json_messages(name)))
     for name in connector.settings(".avro_confluent"):
-        side = Side("debezium-mysql", connector.avro_schemas(name), options)
+        side = CodecConfig("debezium-mysql", connector.avro_schemas(name), options)
         yield _Case(f"{name} in Avro", side, tuple(connector.avro_messages(name)))
 
 

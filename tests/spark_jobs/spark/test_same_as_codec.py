@@ -19,10 +19,10 @@ from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
 from spark_jobs.arrow.change_schema import SKIPPED, arrow_schema
 from spark_jobs.arrow.table_decoders import FORMATS as JSON
-from spark_jobs.arrow.table_rows import TypedBatches, typed_schema, versions_of
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.arrow.table_rows import TypedBatches, table_versions, typed_schema
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Result
+from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.spark.avro_jvm.plan import AvroPlan
 from tests.support.golden import Golden, cases
 
@@ -38,12 +38,12 @@ _KAFKA = pa.schema(
 )  # fmt: skip
 
 
-def _decoded(golden: Golden, side: Side) -> list[tuple[Message, Result]]:
+def _decoded(golden: Golden, side: CodecConfig) -> list[tuple[Message, MessageResult]]:
     decoder = side.decoder()
     return [(m, decode_one(decoder, m)) for m in golden.messages()]
 
 
-def _tables(found: list[tuple[Message, Result]]) -> list[TableId]:
+def _tables(found: list[tuple[Message, MessageResult]]) -> list[TableId]:
     return list(dict.fromkeys(e.table.id for _, r in found for e in r.events if isinstance(e, RowChange)))
 
 
@@ -59,15 +59,15 @@ def test_kernels(format_: str, step: int) -> None:
         found = _decoded(golden, side)
         for id_ in _tables(found):
             assert side.tables is not None
-            versions = versions_of(side.tables, id_)
+            versions = table_versions(side.tables, id_)
             if versions:
                 taken += _same_rows(golden, side, id_, found)
     assert taken > 100 // step, "the kernels took next to nothing"
 
 
-def _same_rows(golden: Golden, side: Side, id_: TableId, found: list[tuple[Message, Result]]) -> int:
+def _same_rows(golden: Golden, side: CodecConfig, id_: TableId, found: list[tuple[Message, MessageResult]]) -> int:
     assert side.tables is not None
-    versions = versions_of(side.tables, id_)
+    versions = table_versions(side.tables, id_)
     table = versions[0].table
     schema = arrow_schema(typed_schema(table))
     rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": n} for n, (m, _) in enumerate(found)]
@@ -130,7 +130,7 @@ def _fits(event: Any, table: Table, kind: Any) -> bool:
 @pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["header", "exact"])
 def test_avro_plans(spark: SparkSession, exact: bool, step: int) -> None:
     """One query over all cases: each with its own schemas, each table with its own plan. Exact: where numba is not."""
-    wanted: dict[tuple[str, str, int], tuple[Result, AvroPlan]] = {}
+    wanted: dict[tuple[str, str, int], tuple[MessageResult, AvroPlan]] = {}
     unions: list[dict[TableId, DataFrame]] = []  # a table once in each: its metric has its name
     for golden in cases("avro")[::step]:
         found = _decoded(golden, golden.side())
@@ -151,7 +151,7 @@ def test_avro_plans(spark: SparkSession, exact: bool, step: int) -> None:
     assert not wanted
 
 
-def _concerns(result: Result, id_: TableId, exact: bool) -> bool:
+def _concerns(result: MessageResult, id_: TableId, exact: bool) -> bool:
     """Whether a case's message is asked of the plan: one that fails, or a row of the table."""
     if result.error is not None:
         return exact
@@ -178,7 +178,7 @@ def _shown(plan: AvroPlan, frame: DataFrame, golden: Golden, id_: TableId) -> Da
     return decoded.select(*head, "op", "commit_ts", "schema_id", "key", "flags", code, *sides)
 
 
-def _compare(row: Any, result: Result, plan: AvroPlan) -> None:
+def _compare(row: Any, result: MessageResult, plan: AvroPlan) -> None:
     where = f"{row['case']} {row['of']} message {row['offset']}"
     if result.error is not None:
         assert row["code"] == result.error.code, where

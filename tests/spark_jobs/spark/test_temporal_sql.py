@@ -15,16 +15,16 @@ from schemas.ddl.parser.lexer import TYPED as AS_TYPED
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from schemas.model.spark_types import Types
+from schemas.model.spark_types import SparkTypes
 from schemas.model.table import Column, TableId
 from schemas.model.types import Kind
 from spark_jobs import decode
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
-from spark_jobs.sources.table_definitions import Definitions
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.golden import Golden
 from tests.support.rows import Pair, change, column, table
 from tests.support.table import check_rows
@@ -32,7 +32,7 @@ from tests.support.table import check_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TYPED = Types("typed", "interval")
+TYPED = SparkTypes("typed", "interval")
 
 
 def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
@@ -47,7 +47,7 @@ def _local(value: Any, column: Column | None = None) -> Any:
     return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 
-def _expected(side: Side, view: TableView, messages: list[Message]) -> list[dict[str, Any]]:
+def _expected(side: CodecConfig, view: TableView, messages: list[Message]) -> list[dict[str, Any]]:
     """What the in-process decoder and the view make of the messages, a row each as `_got` shows them."""
     decoder, out = replace(side, view=view).decoder(), []
     columns = [c for c in view.table.columns if not c.virtual]
@@ -135,7 +135,7 @@ def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on
 
 # ---- what the definitions do not have
 _MADE = table(column("a", "int"), column("b", "int"))
-_KNOWN = Definitions(
+_KNOWN = TableDefinitions(
     versions([DdlText(t, "shop", q, AS_TYPED) for t, q in (
         (10, "CREATE TABLE t (id INT PRIMARY KEY, gone INT, b INT)"),
         (20, "ALTER TABLE t DROP COLUMN gone"), (30, "ALTER TABLE t DROP COLUMN b, ADD COLUMN a INT"),
@@ -143,7 +143,7 @@ _KNOWN = Definitions(
 )  # fmt: skip
 
 
-def strange(format_: str) -> tuple[Side, list[Message]]:
+def strange(format_: str) -> tuple[CodecConfig, list[Message]]:
     """Messages of shop.t: with a column of no definition, as defined, before a column was dropped, before all."""
     pair = Pair(format_, enable_tidb_extension=True)
     events = [change(_MADE, {"a": "1", "b": "2"}), change(table(column("a", "int")), {"a": "3"})]
@@ -151,8 +151,8 @@ def strange(format_: str) -> tuple[Side, list[Message]]:
     events.append(change(_MADE, {"a": "7", "b": "8"}, commit_ts=9))  # what it was then nobody knows
     messages = [pair.write(event) for event in events]
     made = [(subject, text) for subject, texts in pair.registry.subjects.items() for text in texts]
-    entries = [Registered(subject, 1, pair.registry.id_of(subject, text), text) for subject, text in made]
-    return Side(format_, FileSchemas(entries), Options.of({}), _KNOWN), messages
+    entries = [RegisteredSchema(subject, 1, pair.registry.id_of(subject, text), text) for subject, text in made]
+    return CodecConfig(format_, FileSchemas(entries), Options.of({}), _KNOWN), messages
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ _SCHEMA = {
         for name, kind in _COLUMNS.items()
     ],
 }  # fmt: skip
-_SCHEMAS = FileSchemas([Registered("t-value", 1, 1, json.dumps(_SCHEMA))])
+_SCHEMAS = FileSchemas([RegisteredSchema("t-value", 1, 1, json.dumps(_SCHEMA))])
 _VALUES = [
     ("2024-02-29", "9999-12-31 23:59:59.999999", "2024-01-02 03:04:05.6", "-838:59:59.000001"),
     ("0001-01-01", "1000-01-01 00:00:00", "2024-11-03 01:30:00", "00:00:00"),  # the hour that New York had twice
@@ -233,7 +233,7 @@ def test_what_a_type_can_not_hold_is_told(spark: SparkSession, check: Any, on_lo
         _frame(spark, messages), format="avro", schemas=_SCHEMAS, table="d.t", time_zone="America/New_York",
         types="typed", time="interval", check=check, on_lossy=on_lossy,
     )  # fmt: skip
-    side = Side("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
+    side = CodecConfig("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
     view = TableView(newest_table(side, TableId("d", "t")), TYPED, "null", on_lossy)
     got = _got(frame)
     assert repr(got) == repr(_expected(side, view, messages))
@@ -280,9 +280,9 @@ def test_numbers_of_older_versions() -> None:
 
 def _check_number(old: str, new: str, text: str, expected: str | None) -> None:
     tables = [
-        Definitions(versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", AS_TYPED)], None)).at(
-            TableId("d", "t"), None
-        )
+        TableDefinitions(
+            versions([DdlText(1, "d", f"CREATE TABLE t (id int primary key, v {kind})", AS_TYPED)], None)
+        ).at(TableId("d", "t"), None)
         for kind in (old, new)
     ]
     before, after = (found.table for found in tables if found is not None)

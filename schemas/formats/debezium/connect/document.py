@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import avro_schema
-from schemas.codec.avro_schema import Field, Type
+from schemas.codec.avro_schema import SchemaField, SchemaType
 from schemas.codec.json_exact import Number
 from schemas.model.errors import WireError
 from schemas.model.values import as_float32
@@ -24,7 +24,7 @@ _CONNECT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ConnectSchema:
     """A compiled Avro schema: its Connect schema, and the reader of its body."""
 
     schema: dict[str, Any]
@@ -34,7 +34,7 @@ class Document:
         """The whole body → payload. WireError TRUNCATED, MALFORMED, TRAILING_BYTES."""
         try:
             payload, pos = self.body(data, pos)
-        except binary.Cut as cut:
+        except binary.TruncatedValue as cut:
             field, _, details = str(cut).rpartition(": ")
             raise WireError("TRUNCATED", where=where, field=f"field {field!r}"[:200], details=details) from cut
         except ValueError as error:
@@ -44,13 +44,13 @@ class Document:
         return dict(payload)
 
 
-def document(text: str, where: str) -> Document:
+def document(text: str, where: str) -> ConnectSchema:
     """Schema text → document. WireError UNSUPPORTED_SCHEMA for what is no record of Connect's."""
     try:
-        parsed = avro_schema.parse(text)
+        parsed = avro_schema.parse_schema(text)
         if parsed.kind != "record":
             raise ValueError(f"a record is needed, this is a {parsed.kind}")
-        return Document(connect_schema(parsed), avro_schema.reader(parsed, number))
+        return ConnectSchema(connect_schema(parsed), avro_schema.reader(parsed, number))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         details = f"not a schema that Kafka Connect registers: {error}"[:300]
         raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
@@ -61,7 +61,7 @@ def number(value: float) -> Number:
     return Number(repr(value))
 
 
-def connect_schema(of: Type, field: Field | None = None) -> dict[str, Any]:
+def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str, Any]:
     """An Avro type, and the field it is of → Connect schema. ValueError."""
     present = of.present
     props = present.props

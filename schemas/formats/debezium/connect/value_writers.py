@@ -31,7 +31,7 @@ _NANO_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ConnectForm:
     """Where a value goes.
 
     signed64: BIGINT UNSIGNED over 2^63-1 is "lost" as negative, "told" by the schema, or "refused" by the encoder.
@@ -58,11 +58,11 @@ class Form:
 def row_values(
     columns: tuple[Column, ...], connect_type: Callable[[Column], tuple[str, str]], options: Options, **settings: Any
 ) -> RowValues:
-    """Compiled writer of rows; `settings` are those of `Form`."""
+    """Compiled writer of rows; `settings` are those of `ConnectForm`."""
     lossy, required = options.on_lossy == "flag", bool(settings.get("required"))
     cells = []
     for column in columns:
-        form = Form(column, *connect_type(column), lossy, **settings)
+        form = ConnectForm(column, *connect_type(column), lossy, **settings)
         cells.append((column, partial(_WRITERS[column.type.kind], form)))
 
     def write(row: Row, event: RowChange) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def row_values(
     return write
 
 
-def plain_writer(form: Form) -> Callable[[Any], Any]:
+def plain_writer(form: ConnectForm) -> Callable[[Any], Any]:
     """Writer of one value that is of no event, such as a column's default. LossyError, ValueError."""
     nothing = RowChange("", Table(TableId("", ""), ()), "c", None, None, None, (), "UTC")
     return lambda value: _WRITERS[form.column.type.kind](form, value, nothing)
@@ -98,7 +98,7 @@ def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool
 
 
 # ---------------------------------------------------------------------------------- by kind
-def _integer(to: Form, text: str, event: RowChange) -> Any:
+def _integer(to: ConnectForm, text: str, event: RowChange) -> Any:
     number = values.integer(text)
     values.check_range(number, to.column.type.bits, to.column.unsigned)
     if to.connect == "string":
@@ -122,23 +122,23 @@ def _unscaled_bytes(number: int) -> bytes:
     return number.to_bytes(decimal_size(number), "big", signed=True)
 
 
-def _year(_to: Form, text: str, _event: RowChange) -> int:
+def _year(_to: ConnectForm, text: str, _event: RowChange) -> int:
     number = values.integer(text)
     values.check_year(number)
     return number
 
 
-def _float(to: Form, text: str, _event: RowChange) -> float:
+def _float(to: ConnectForm, text: str, _event: RowChange) -> float:
     single = values.single(text)
     # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
     return single if to.connect == "double" else values.real(text)
 
 
-def _double(_to: Form, text: str, _event: RowChange) -> float:
+def _double(_to: ConnectForm, text: str, _event: RowChange) -> float:
     return values.real(text)
 
 
-def _decimal(to: Form, text: str, event: RowChange) -> Any:
+def _decimal(to: ConnectForm, text: str, event: RowChange) -> Any:
     if to.connect == "string":
         values.decimal_check(to.column.length, to.column.scale)(text)
         return text
@@ -153,7 +153,7 @@ def _decimal(to: Form, text: str, event: RowChange) -> Any:
     return float(text)
 
 
-def _bit(to: Form, value: Value, _event: RowChange) -> Any:
+def _bit(to: ConnectForm, value: Value, _event: RowChange) -> Any:
     data = _need_bytes(value)
     if to.connect == "boolean":
         return any(data)
@@ -163,7 +163,7 @@ def _bit(to: Form, value: Value, _event: RowChange) -> Any:
     return data[::-1]
 
 
-def _text(to: Form, value: str | bytes, event: RowChange) -> str:
+def _text(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
     if isinstance(value, bytes):
         if not to.raw_text:
             to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", event)
@@ -174,7 +174,7 @@ def _text(to: Form, value: str | bytes, event: RowChange) -> str:
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _enum(to: Form, value: str | bytes, event: RowChange) -> str:
+def _enum(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
     text, elements = _text(to, value, event), to.column.elements
     if text not in elements and _ESCAPED.sub(r"\1", text) in elements:
         # Readers take back the escapes of the connector's binlog values (types.md §1): it would become the other one.
@@ -182,7 +182,7 @@ def _enum(to: Form, value: str | bytes, event: RowChange) -> str:
     return text
 
 
-def _binary(to: Form, value: Value, _event: RowChange) -> Any:
+def _binary(to: ConnectForm, value: Value, _event: RowChange) -> Any:
     data = _need_bytes(value)
     return data if to.connect == "bytes" else BINARY_TEXT[to.binary](data)
 
@@ -201,10 +201,10 @@ BINARY_TEXT: dict[str, Callable[[bytes], str]] = {
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _datelike(convert: Callable[[Form, str, RowChange], Any]) -> Callable[[Form, str, RowChange], Any]:
+def _datelike(convert: Callable[[ConnectForm, str, RowChange], Any]) -> Callable[[ConnectForm, str, RowChange], Any]:
     """Dates that Debezium has no number for are refused, or become NULL (1970 in a NOT NULL column) as in TiCDC."""
 
-    def write(to: Form, text: str, event: RowChange) -> Any:
+    def write(to: ConnectForm, text: str, event: RowChange) -> Any:
         if is_zero_date(text):
             to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", event)
             return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), event)
@@ -227,12 +227,12 @@ def is_zero_date(text: str) -> bool:
     return len(day) == 10 and day.replace("-", "").isdigit() and (day[:4] == "0000" or "-00" in day)
 
 
-def _date(to: Form, text: str, _event: RowChange) -> Any:
+def _date(to: ConnectForm, text: str, _event: RowChange) -> Any:
     days = values.days_of_date(text)
     return text + "Z" if to.connect == "string" else days
 
 
-def _datetime(to: Form, text: str, event: RowChange) -> Any:
+def _datetime(to: ConnectForm, text: str, event: RowChange) -> Any:
     micros = values.micros_of_datetime(text)
     if to.connect == "string":
         return text.replace(" ", "T") + "Z"
@@ -245,7 +245,7 @@ def _datetime(to: Form, text: str, event: RowChange) -> Any:
     return _milliseconds(to, text, micros, event)
 
 
-def _milliseconds(to: Form, text: str, micros: int, event: RowChange) -> int:
+def _milliseconds(to: ConnectForm, text: str, micros: int, event: RowChange) -> int:
     if micros % 1000:
         if not to.semantic.startswith(_CONNECT):
             raise ValueError(f"{text} has more than {to.column.scale} fraction digits")
@@ -253,7 +253,7 @@ def _milliseconds(to: Form, text: str, micros: int, event: RowChange) -> int:
     return micros // 1000
 
 
-def _timestamp(_to: Form, text: str, _event: RowChange) -> str:
+def _timestamp(_to: ConnectForm, text: str, _event: RowChange) -> str:
     if text.startswith(values.ZERO_TIMESTAMP):
         return EPOCH_TIMESTAMP
     values.micros_of_datetime(text)
@@ -263,7 +263,7 @@ def _timestamp(_to: Form, text: str, _event: RowChange) -> str:
 EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
 
 
-def _time(to: Form, text: str, event: RowChange) -> Any:
+def _time(to: ConnectForm, text: str, event: RowChange) -> Any:
     micros = values.micros_of_time(text)
     if to.semantic == _TIME + "MicroTime":
         return micros
@@ -276,7 +276,7 @@ def _time(to: Form, text: str, event: RowChange) -> Any:
     return text + "Z" if to.connect == "string" else _milliseconds(to, text, micros, event)
 
 
-_WRITERS: dict[Kind, Callable[[Form, Any, RowChange], Any]] = {
+_WRITERS: dict[Kind, Callable[[ConnectForm, Any, RowChange], Any]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _year,
     Kind.FLOAT: _float,

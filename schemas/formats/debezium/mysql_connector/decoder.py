@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.codec import json_exact
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
-from schemas.formats.debezium.connect.document import Document, document
+from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.mysql_connector import values
 from schemas.formats.debezium.mysql_connector.encoder import MysqlEncoder as DebeziumMysqlEncoder
-from schemas.formats.debezium.row_reader import Change, RowReader, commit_ts_of_source
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange
@@ -37,8 +37,8 @@ class DebeziumMysqlDecoder:
 
     def __init__(self, context: Context) -> None:
         self._schemas = context.schemas
-        self._rows = RowReader(values.dialect(context.options), context)
-        self._documents: Bounded[SchemaId, Document] = Bounded(100_000)
+        self._rows = DebeziumRowReader(values.dialect(context.options), context)
+        self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
         self._recent = _Recent()
 
     def decode(self, message: Message) -> list[Event]:
@@ -88,7 +88,7 @@ class DebeziumMysqlDecoder:
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {_quoted(db)}.{_quoted(table)}"
             return DdlEvent(NAME, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
-        return self._rows.read(Change(payload, source, token, schema, keys), commit_ts, extra)
+        return self._rows.read(MessageParts(payload, source, token, schema, keys), commit_ts, extra)
 
     def _flattened(
         self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
@@ -107,7 +107,7 @@ class DebeziumMysqlDecoder:
         old, new = (row, None) if op == "d" else (None, row)
         flat: dict[str, Any] = {"op": op, "before": old, "after": new}
         extra = {"flattened": json_exact.python({k: v for k, v in payload.items() if k.startswith("__")})}
-        return self._rows.read(Change(flat, source, ("flat", token), schema, keys), None, extra)
+        return self._rows.read(MessageParts(flat, source, ("flat", token), schema, keys), None, extra)
 
     # ------------------------------------------------------------------------------ bytes → payload
     def _read(self, data: bytes, where: str) -> tuple[dict[str, Any] | None, Hashable, Mapping[str, Any] | None]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec import avro_schema
-from schemas.codec.bounded_cache import Bounded
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.debezium.connect import avro_schema as connect_avro_schema
-from schemas.formats.debezium.connect.value_writers import Form, RowValues, plain_writer, row_values
+from schemas.formats.debezium.connect.value_writers import ConnectForm, RowValues, plain_writer, row_values
 from schemas.formats.debezium.mysql_connector import schema as publish
 from schemas.formats.framing import frame
 from schemas.model import values
@@ -50,7 +50,7 @@ class MysqlEncoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._options = context.options
-        self._plans: Bounded[tuple[Any, ...], tuple[Table, _Plan]] = Bounded()
+        self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """A row → its message, and a tombstone after a delete. A truncation → op t where it is asked for.
@@ -172,7 +172,7 @@ class MysqlEncoder:
         if column.default_is_expr or is_clock(column.default) or column.type.kind is Kind.TIMESTAMP:
             return None
         connect = publish.connect_type(column, self._options)[:2]
-        form = Form(column, *connect, lossy=False, **settings)
+        form = ConnectForm(column, *connect, lossy=False, **settings)
         try:
             value = plain_writer(form)(column.default)
         except (WireError, ValueError, TypeError, AttributeError):
@@ -190,7 +190,7 @@ class MysqlEncoder:
             details = "Avro needs a topic for its subjects, and the message has none: give --topic"
             raise WireError("USAGE", details=details)
         text = connect_avro_schema.text(schema)
-        write, id_ = avro_schema.writer(avro_schema.parse(text)), self._context.schemas.id_of(subject, text)
+        write, id_ = avro_schema.writer(avro_schema.parse_schema(text)), self._context.schemas.id_of(subject, text)
 
         def framed(payload: Any) -> bytes:
             try:

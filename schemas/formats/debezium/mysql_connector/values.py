@@ -19,7 +19,7 @@ from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.mysql_connector.columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
 from schemas.formats.debezium.mysql_connector.schema import temporal_name
-from schemas.formats.debezium.row_reader import Dialect, Read, utf8_or_bytes
+from schemas.formats.debezium.row_reader import DebeziumDialect, Read, utf8_or_bytes
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.options import Options
@@ -29,9 +29,9 @@ from schemas.model.types import BY_NAME, Kind
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def dialect(options: Options) -> Dialect:
+def dialect(options: Options) -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
-    return Dialect(
+    return DebeziumDialect(
         "debezium-mysql", column_of_field, partial(reader, options), defaults.null_images, defaults.default_images, fits
     )
 

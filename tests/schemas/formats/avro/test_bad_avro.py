@@ -14,8 +14,8 @@ from schemas.formats.base import Decoder
 from schemas.formats.framing import MAX_MESSAGE, frame, unframe
 from schemas.model.event import Message
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
@@ -117,7 +117,7 @@ def test_schema_that_ticdc_would_not_register(schema: str) -> None:
     _, good = _avro()
     assert good.value is not None
     id_ = unframe(good.value, "value")[0]
-    side = Side("avro", FileSchemas([Registered("s", 1, id_, schema)]), Options())
+    side = CodecConfig("avro", FileSchemas([RegisteredSchema("s", 1, id_, schema)]), Options())
     assert refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
 
 
@@ -134,7 +134,7 @@ def test_glue_frames_with_zlib() -> None:
     side, good = AVRO.side(), next(m for m in AVRO.messages() if m.value)
     assert good.value is not None
     text = side.schemas.by_id(unframe(good.value, "value")[0], "value")
-    known = [*side.schemas.all(), Registered("glue", 1, uuid, text)]
+    known = [*side.schemas.all(), RegisteredSchema("glue", 1, uuid, text)]
     decoder = replace(side, schemas=FileSchemas(known)).decoder()
     head, body = b"\x03\x05" + UUID(uuid).bytes, good.value[5:]
     packed = zlib.compress(body)

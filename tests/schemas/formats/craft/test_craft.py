@@ -18,7 +18,7 @@ from schemas.formats.craft import primitives as p
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
 from tests.support.each import each
 from tests.support.golden import GOLDEN, Golden, Registry, both, cases
@@ -50,7 +50,7 @@ def refused(value: bytes) -> str:
 @each(("golden", "ddl"), **both(cases("craft")))
 def test_bytes(golden: Golden, ddl: bool) -> None:
     """encode(decode(message)) is the message: one row each, and batched as the original batched."""
-    reader, writer = golden.side(ddl).decoder(), Side("craft", golden.schemas, golden.options()).encoder()
+    reader, writer = golden.side(ddl).decoder(), CodecConfig("craft", golden.schemas, golden.options()).encoder()
     for message in golden.messages():
         result = transcode_one(reader, writer, message)
         assert result.error is None, result.error
@@ -61,7 +61,7 @@ def test_the_rows_of_all_messages_batch_anew() -> None:
     """Rows of single-row messages, given together, make the batches that TiCDC made of them."""
     for case, made in (("wide", "build_at_end.batch64"), ("wide", "maxbytes1024"), ("partition", "maxbytes1024")):
         golden = Golden("craft", f"{case}.{made}")
-        writer = Side("craft", golden.schemas, golden.options()).encoder()
+        writer = CodecConfig("craft", golden.schemas, golden.options()).encoder()
         assert isinstance(writer, CraftEncoder)
         run: list[RowChange] = []
         wanted: list[bytes | None] = []
@@ -122,8 +122,8 @@ def test_numbers_become_names_with_a_definition() -> None:
 @each("golden", [g for g in cases("avro") if g.name.endswith("before.ext1")], ids=str)
 def test_rows_of_avro_come_back(golden: Golden) -> None:
     """Every value of nearly every type: Avro → Craft → event."""
-    there = Side("craft", golden.schemas, golden.options()).encoder()
-    back = Side("craft", golden.schemas, golden.options(), golden.definitions).decoder()
+    there = CodecConfig("craft", golden.schemas, golden.options()).encoder()
+    back = CodecConfig("craft", golden.schemas, golden.options(), golden.definitions).decoder()
     rows = [e for e in golden.events(ddl=True) if isinstance(e, RowChange)]
     assert rows
     for row in rows:
@@ -213,7 +213,7 @@ def test_zero_of_an_enum_that_has_an_empty_element_is_kept() -> None:
     of = table(column("v", "enum", elements=("a", "")))
     reader, writer = decoder(Tables(of)), encoder()
     for number in (0, 2):
-        cells = craft.Cells(["id", "v"], [3, 247], [11, 64], [b"\x02", bytes([number])])
+        cells = craft.RowCells(["id", "v"], [3, 247], [11, 64], [b"\x02", bytes([number])])
         message = Message(None, craft.write_rows([craft.RowOut("shop", "t", COMMIT_TS, -1, cells, None)]))
         [row] = reader.decode(message)
         assert isinstance(row, RowChange)
@@ -224,7 +224,7 @@ def test_zero_of_an_enum_that_has_an_empty_element_is_kept() -> None:
 
 def test_damaged_floats_keep_their_bytes_and_say_so() -> None:
     for bits in (0x7FF0000000000000, 0xFFF8000000000001, 0x40001FA000000000, 0x7FEFFFFFFFFFFFFF):
-        cells = craft.Cells(["f"], [4], [64], [struct.pack("<Q", bits)])
+        cells = craft.RowCells(["f"], [4], [64], [struct.pack("<Q", bits)])
         message = Message(None, craft.write_rows([craft.RowOut("a", "b", COMMIT_TS, -1, cells, None)]))
         [row] = decode(message.value or b"")
         assert ("float_damaged:f" in row.flags) == (bits != 0x40001FA000000000)
@@ -468,7 +468,7 @@ def test_a_mebibyte_of_one_byte(repeat: int, tables: int) -> None:
 def test_memory_is_bounded_where_it_could_grow_most() -> None:
     """Rows of one-byte cells: every event and value is an object many times its bytes."""
     names = [f"{n:x}" for n in range(200)]
-    cells = craft.Cells(names, [1] * 200, [1] * 200, [b"\x02"] * 200)
+    cells = craft.RowCells(names, [1] * 200, [1] * 200, [b"\x02"] * 200)
     value = craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, cells)] * 700)
     tracemalloc.start()
     try:
@@ -483,7 +483,7 @@ def test_what_is_kept_between_messages_is_bounded() -> None:
     reader, values = decoder(), list[bytes]()
     for n in range(80):
         names = [f"{n:x}.{k:x}" for k in range(1100)]
-        cells = craft.Cells(names, [1] * 1100, [1] * 1100, [None] * 1100)
+        cells = craft.RowCells(names, [1] * 1100, [1] * 1100, [None] * 1100)
         values.append(craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, None)]))
     tracemalloc.start()
     try:

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from schemas.codec import avro_schema
-from schemas.codec.avro import Cut, write_long
+from schemas.codec.avro import TruncatedValue, write_long
 from schemas.formats.base import Decoder
 from schemas.formats.debezium.connect.document import document
 from schemas.model.errors import WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas, Registered
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS, VERSIONS
 from tests.support import connector, fuzz
 from tests.support.connector import ByName
@@ -33,7 +33,7 @@ from tests.support.golden import Golden, Registry
 TABLES = ByName({v.table.id: v for v in VERSIONS})
 # How the bridge writes without schema, where nothing is set.
 READ: dict[str, Any] = {**DEFAULTS, "decimal_handling_mode": "string"}
-FORMS: dict[str, tuple[Callable[[str], list[Message]], Callable[[str], Side]]] = {
+FORMS: dict[str, tuple[Callable[[str], list[Message]], Callable[[str], CodecConfig]]] = {
     "json": (connector.json_messages, lambda _: connector.side()),
     "bare": (lambda n: connector.json_messages(f"{n}.noschema"), lambda _: connector.side()),
     "bare-ddl": (
@@ -100,8 +100,8 @@ def test_damaged_rows_through_the_writer(to: dict[str, Any], mutations: int) -> 
     rng = random.Random(f"connector {to} {fuzz.SEED}")
     for golden in (Golden("debezium", "wide.ext.schema"), Golden("debezium-avro", "wide.str.ext")):
         registry, decoder = Registry(), golden.side(ddl=True).decoder()
-        encoder = Side("debezium-mysql", registry, Options.of(to)).encoder()  # type: ignore[arg-type]
-        reading = Side("debezium-mysql", registry, Options.of(READ), golden.definitions)  # type: ignore[arg-type]
+        encoder = CodecConfig("debezium-mysql", registry, Options.of(to)).encoder()  # type: ignore[arg-type]
+        reading = CodecConfig("debezium-mysql", registry, Options.of(READ), golden.definitions)  # type: ignore[arg-type]
         back, messages = reading.decoder(), _small(golden.messages())
         values = [m.value for m in messages if m.value]
         with fuzz.counted("mutations, through the writer of debezium-mysql") as ran:
@@ -234,19 +234,19 @@ def test_a_schema_that_doubles_with_every_record_is_refused() -> None:
 
 def test_arrays_are_bounded_by_what_is_there() -> None:
     empty = '{"type":"record","name":"E","fields":[]}'
-    read = avro_schema.reader(avro_schema.parse(f'{{"type":"array","items":{empty}}}'), lambda n: n)
+    read = avro_schema.reader(avro_schema.parse_schema(f'{{"type":"array","items":{empty}}}'), lambda n: n)
     for count in (1 << 62, 1 << 31, 100):
-        with pytest.raises(Cut):
+        with pytest.raises(TruncatedValue):
             read(write_long(count) + b"\x00", 0)
     with pytest.raises(ValueError, match="65536 items"):
         read(write_long(70_000) + bytes(80_000), 0)
-    with pytest.raises(Cut):
+    with pytest.raises(TruncatedValue):
         read(write_long(-1) + write_long(1 << 40) + b"\x00", 0)
     assert read(write_long(1) + b"\x00", 0) == ([{}], 2)
 
 
 def test_messages_of_another_framing_are_refused() -> None:
-    schemas = FileSchemas([Registered("s", 1, 7, _record('{"name":"a","type":"long"}'))])
+    schemas = FileSchemas([RegisteredSchema("s", 1, 7, _record('{"name":"a","type":"long"}'))])
     decoder, good = connector.side(schemas).decoder(), _good()[1]
     for value, code in [
         (b"\x00", "TRUNCATED"),

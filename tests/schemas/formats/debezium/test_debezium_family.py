@@ -15,7 +15,7 @@ from schemas.model.errors import LossyError, WireError
 from schemas.model.event import DdlEvent, RowChange, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, Value
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector
@@ -46,8 +46,8 @@ def test_rows_through_debezium_avro(golden: Golden, decimal: str) -> None:
     """event → debezium-avro → event is the identity, but for zero dates, NULL for a default, and rounded decimals."""
     registry, tables = Registry(), golden.definitions
     options = Options.of({**AVRO, "avro_decimal_handling_mode": decimal, "on_lossy": "flag"})
-    there = Side("debezium-avro", registry, options).encoder()  # type: ignore[arg-type]
-    back = Side("debezium-avro", registry, Options(), tables).decoder()  # type: ignore[arg-type]
+    there = CodecConfig("debezium-avro", registry, options).encoder()  # type: ignore[arg-type]
+    back = CodecConfig("debezium-avro", registry, Options(), tables).decoder()  # type: ignore[arg-type]
     decoder = golden.side(ddl=True).decoder()
     for message in golden.messages():
         for event in decode_one(decoder, message).events:

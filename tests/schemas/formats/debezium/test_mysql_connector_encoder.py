@@ -15,7 +15,7 @@ from schemas.formats.debezium.connect.value_writers import is_zero_date
 from schemas.model.errors import LossyError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import VERSIONS
 from tests.support import connector
@@ -51,8 +51,8 @@ SOURCES = [
 LOST = ("zero_date", "year_adjusted", "invalid_utf8")
 
 
-def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> Side:
-    return Side("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
+def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> CodecConfig:
+    return CodecConfig("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
 
 
 def _flag_names(event: RowChange) -> set[str]:

@@ -16,7 +16,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.table import Index, Table
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
@@ -24,8 +24,8 @@ from tests.support.golden import Golden, Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 
 
-def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> Side:
-    return Side("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
+def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> CodecConfig:
+    return CodecConfig("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
 
 
 WIDE_TABLE = table(column("v", "varchar", nullable=False), column("n", "bigint", unsigned=True))
@@ -96,7 +96,7 @@ def test_another_avro_reader_reads_the_same(name: str) -> None:
     options = {"encoding_format": "avro", "avro_bigint_unsigned_handling_mode": "string", "on_lossy": "flag"}
     options |= {"bigint_unsigned_handling_mode": "precise", "decimal_handling_mode": "string"}
     options |= {"avro_decimal_handling_mode": "string"}
-    encoder = Side(name, registry, Options.of(options)).encoder()  # type: ignore[arg-type]
+    encoder = CodecConfig(name, registry, Options.of(options)).encoder()  # type: ignore[arg-type]
     seen = 0
     for event in golden.events(ddl=True):
         if not isinstance(event, RowChange):

@@ -20,7 +20,7 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import Side
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from tests.schemas.formats.open_protocol.messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.support.each import each
@@ -93,7 +93,7 @@ def test_claim_check_without_folder_or_file_is_an_error(tmp_path: Path) -> None:
     assert refusal(message, claims=ClaimFolder.of(tmp_path)).code == "CLAIM_CHECK"
     assert len(decode(message, claims=CLAIMED.claims)) == 2
     # A folder is local, its path is not the URI's; the whole message fails where one row can't be had.
-    assert decode_one(Side("open", CLAIMED.schemas, Options()).decoder(), message).events == []
+    assert decode_one(CodecConfig("open", CLAIMED.schemas, Options()).decoder(), message).events == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\\b", "x\0y", "nope.json"])
@@ -145,7 +145,7 @@ def test_a_cut_row_is_flagged_and_no_other_format_takes_it_for_whole() -> None:
     assert (cut.after, cut.key_only, cut.flags) == ({"id": "1"}, True, ["handle_key_only"])
     assert (whole.key_only, whole.flags) == (False, [])
     for name in ("avro", "debezium"):
-        encoder = Side(name, Registry(), Options.of({"time_zone": golden.zone})).encoder()  # type: ignore[arg-type]
+        encoder = CodecConfig(name, Registry(), Options.of({"time_zone": golden.zone})).encoder()  # type: ignore[arg-type]
         result = transcode_one(decoder, encoder, insert)
         assert result.error is not None
         assert result.error.code == "KEY_ONLY_ROW"
