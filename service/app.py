@@ -41,6 +41,8 @@ from service.tracker.metrics import TrackerMetrics
 from service.tracker.tracker import Trackers
 from service.ui import router as ui_router
 
+_VIEW_BYTES = 8 * 1024 * 1024  # of answers that are kept for one set of rights
+
 ROUTERS = (
     subjects.router,
     schemas.router,
@@ -122,9 +124,14 @@ def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
         lane = RegistrationBatcher(replace(services, registry=seen))
         return CachedAnswers(app, seen.store, app.state.metrics, lane, log=settings.access_log)
 
+    def hot_view(seen: Registry) -> CachedAnswers:
+        made = hot(seen)
+        made.answers.limit = _VIEW_BYTES
+        return made
+
     served: ASGIApp = hot(registry)
     if settings.controls_access:
-        served = Authentication(app, served, registry, app.state.files, hot, passwords=bool(settings.auth_file))
+        served = Authentication(app, served, registry, app.state.files, hot_view, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
     return served
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
-from service.api.fast_path.answer_cache import CachedAnswers
 from service.api.routing import REFUSED
 from service.api.services import USER_ACCESS, UserAccess
 from service.auth.acl import Access
@@ -30,7 +29,16 @@ _READING: Final = ("GET", "HEAD", "OPTIONS")
 _OWN_SITE: Final = (b"same-origin", b"none")
 _MOST_VIEWS: Final = 16
 _MOST_NAMES: Final = 10_000
-_KEPT_BYTES: Final = 8 * 1024 * 1024
+
+
+class CachedView(Protocol):
+    """An app that keeps its answers, for one set of rights (`service.api.fast_path`)."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def off(self) -> None:
+        """Forgets its answers, and keeps none of requests that are under way."""
+        ...
 
 
 def from_elsewhere(scope: Scope) -> None:
@@ -44,7 +52,7 @@ def from_elsewhere(scope: Scope) -> None:
 class UserView:
     """What one set of rights sees."""
 
-    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: CachedAnswers | None = None) -> None:
+    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: CachedView | None = None) -> None:
         self.access, self.registry, self.app, self.hot = access, registry, app, hot
 
 
@@ -57,7 +65,7 @@ class Authentication:
         hot: ASGIApp,
         registry: Registry,
         files: FileWatcher,
-        make_hot: Callable[[Registry], CachedAnswers],
+        make_hot: Callable[[Registry], CachedView],
         *,
         passwords: bool,
     ) -> None:
@@ -116,8 +124,7 @@ class Authentication:
         self._listeners.drop_all()
         for view in self._views.values():
             if view.hot is not None:
-                view.hot.answers.limit = 0  # requests that are under way must not fill it again
-                view.hot.answers.forget()
+                view.hot.off()
         self._views, self._seen, self._rules = {}, {}, self._files.rules
 
     def _look_up(self, name: str) -> tuple[UserAccess, ASGIApp]:
@@ -137,6 +144,5 @@ class Authentication:
         if len(self._views) >= _MOST_VIEWS:
             return UserView(access, registry, self._app)
         hot = self._make_hot(registry)
-        hot.answers.limit = _KEPT_BYTES
         view = self._views[access] = UserView(access, registry, hot, hot)
         return view

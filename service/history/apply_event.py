@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
-from uuid import NAMESPACE_OID, uuid5
 
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
@@ -29,11 +28,10 @@ from service.history.compare import difference
 from service.history.lazy_catalog import LazyNames, catalog
 from service.history.model import (
     DatabaseRow,
-    DdlRecord,
     Drift,
     DriftKind,
     EventOutcome,
-    HistoryRows,
+    EventRows,
     Key,
     NameRow,
     State,
@@ -44,13 +42,8 @@ from service.history.statements import involved, statement_of
 V = TypeVar("V", Table, Relation)
 
 
-class EventApplication:
+class EventApplication(EventRows):
     """An event about to be applied to the rows before it."""
-
-    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
-        self.rows, self.record = rows, record
-        self.position = record.position
-        self.out = EventOutcome()
 
     def run(self) -> EventOutcome:
         """Never raises DdlError: what can't be read or applied becomes rows that say so."""
@@ -60,9 +53,9 @@ class EventApplication:
         try:
             statement = statement_of(self.record)
         except DdlError as error:
-            self.out.involved = involved(self.record, None)
-            failures.not_read(self, error)
-            return self.out
+            failed = failures.not_read(self.rows, self.record, error)
+            failed.involved = involved(self.record, None)
+            return failed
         self.out.involved = involved(self.record, statement)
         try:
             if self.record.kind == "snapshot":
@@ -71,23 +64,10 @@ class EventApplication:
             else:
                 self._apply(statement)
         except DdlError as error:
-            self.out.names.clear()
+            failed = failures.not_applied(self.rows, self.record, statement, error)
             self.out.databases.clear()
-            failures.not_applied(self, statement, error)
+            self.out.names, self.out.error = failed.names, failed.error
         return self.out
-
-    # ---- what failures and snapshots use too
-    def before(self, key: Key) -> NameRow | None:
-        return self.rows.name(key, self.position)
-
-    def put(self, id_: TableId, state: State, **more: object) -> None:
-        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
-        self.out.names[key_of(id_)] = row
-
-    def new_id(self, key: Key) -> str:
-        """The same for the same event, so that a history made anew has the same ids."""
-        where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
-        return str(uuid5(NAMESPACE_OID, where))
 
     def drift(self, kind: DriftKind, id_: TableId, detail: str, version_ts: int | None) -> None:
         of = (self.record.changefeed, kind, id_.db, id_.table, self.position.commit_ts, detail, version_ts)

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple, Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 from schemas.model.table import Table, TableId
 from service.history import table_codec
@@ -321,3 +322,24 @@ class HistoryTransaction(HistoryRows, Protocol):
 
     def write(self, record: DdlRecord, outcome: EventOutcome, *, again: bool) -> None:
         """Put the event's rows in; again: in the place of those it made before."""
+
+
+class EventRows:
+    """An event, the rows before it, and the rows that come of it."""
+
+    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
+        self.rows, self.record = rows, record
+        self.position = record.position
+        self.out = EventOutcome()
+
+    def before(self, key: Key) -> NameRow | None:
+        return self.rows.name(key, self.position)
+
+    def put(self, id_: TableId, state: State, **more: object) -> None:
+        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
+        self.out.names[key_of(id_)] = row
+
+    def new_id(self, key: Key) -> str:
+        """The same for the same event, so that a history made anew has the same ids."""
+        where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
+        return str(uuid5(NAMESPACE_OID, where))

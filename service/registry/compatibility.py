@@ -119,7 +119,7 @@ def refusal(changes: list[LogicalChange], olds: list[Stored], rules: config.Effe
     ]
 
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("service.registry.warnings")
 
 
 def of(registry: Registry, subject: str | None = None) -> list[StoredWarning]:

@@ -20,7 +20,7 @@ from service.store.transaction import Transaction
 from service.store.write_queue import WriteQueue
 
 _AT_HAND = 8
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("service.store.sql")
 
 T = TypeVar("T")
 

@@ -162,6 +162,11 @@ class CachedAnswers:
         self._ids = request_ids()
         self._look_at = 0.0
 
+    def off(self) -> None:
+        """Forgets its answers, and keeps none of requests that are under way."""
+        self.answers.limit = 0
+        self.answers.forget()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = time.perf_counter()
         if scope["type"] != "http" or not (scope.get("raw_path") or b"").startswith(_STARTS):
