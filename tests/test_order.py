@@ -91,7 +91,7 @@ def test_costs_there_and_back(tmp_path: Path) -> None:
     costs.write_costs(first, table)
     assert costs.read_costs(table) == first
     costs.write_costs({Part("tests/scripts/test_setup.py", False): Cost(2.0, 2.0, 2)}, table)
-    assert [part.file for part in costs.read_costs(table)] == [here, here, "tests/scripts/test_setup.py"]
+    assert [part.file for part in costs.read_costs(table)] == ["tests/scripts/test_setup.py", here, here]
 
 
 def test_the_tests_of_a_change() -> None:
@@ -100,7 +100,7 @@ def test_the_tests_of_a_change() -> None:
         *("tests/docs", "tests/e2e", "tests/schemas/formats/test_matrix.py", "tests/spark_jobs", "tests/survival"),
         "tests/test_order.py",
     ]
-    assert to_run(["tests/service/ui/conftest.py", "tests/README.md", "tests/ui/test_gone.py"]) == ["tests/service/ui"]
+    assert to_run(["tests/service/ui/conftest.py", "tests/README.md", "tests/service/ui/test_gone.py"]) == ["tests/service/ui"]
     assert to_run(["tests/support/kafka.py"]) == to_run(["a_new_package/a.py"]) == ["tests"]
     assert [one for _, tests in TESTS for one in tests if not (ROOT / one).exists()] == []
     assert [start for start, _ in TESTS if not (ROOT / start).exists()] == []

@@ -51,13 +51,13 @@ def _tests_of(path: str) -> tuple[str, ...]:
         own = PurePosixPath(path)
         if own.name.startswith("test_") and own.suffix == ".py":
             return (path,) if (ROOT / path).exists() else ()
-        folder = own.parts[1] if len(own.parts) > 2 else ""
-        return (f"tests/{folder}",) if folder in _FOLDERS else () if own.suffix in (".md", ".tsv") else ALL
+        folders = tuple(one for one in _FOLDERS if path.startswith(f"{one}/"))
+        return folders or (() if own.suffix in (".md", ".tsv") else ALL)
     return next((tests for start, tests in TESTS if path.startswith(start)), ALL)
 
 
 # Folders of tests/ whose other files serve no tests but their own.
-_FOLDERS = ("benchmarks", "deployment", "docs", "e2e", "survival", "ui")
+_FOLDERS = ("tests/benchmarks", "tests/deployment", "tests/docs", "tests/e2e", "tests/service/ui", "tests/survival")
 
 
 def changed_files() -> set[str]:
