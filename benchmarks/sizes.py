@@ -17,7 +17,7 @@ from schemas.model.ports import SchemaId
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
 
-# Sizes of the classic encoder with FLOAT in its eight bytes (reference craft.md §5, §9).
+# Measured with the classic encoder (pingcap/tiflow `pkg/sink/codec/craft`), FLOAT in its eight bytes.
 _CLASSIC = {"documents-1-row": 301, "documents-4-rows": 997}
 _KINDS = ("varchar", "char", "date", "timestamp", "datetime", "float", "int", "text")
 _NAMES = ("varchar", "string", "date", "timestamp", "datetime", "float", "long", "null")

@@ -1,4 +1,4 @@
-"""TiCDC Canal-JSON (protocol=canal-json), read (ticdc-wire.md §5.2; upstream ticdc `pkg/sink/codec/canal`).
+"""TiCDC Canal-JSON (protocol=canal-json), read (upstream ticdc `pkg/sink/codec/canal`).
 
 Every value is text. `mysqlType` names each column's type: without content-compatible no length, fraction digits or
 elements, which then come from the table's definition, where there is one. Binary strings are ISO-8859-1 text. The

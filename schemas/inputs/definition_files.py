@@ -1,4 +1,4 @@
-"""Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE` (design §3.3).
+"""Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE`.
 
 DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
 typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Schemas: JSON lines {"subject",

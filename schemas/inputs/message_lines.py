@@ -1,4 +1,4 @@
-"""Kafka records as JSON lines: the lines of a message file (design §3.2)."""
+"""Kafka records as JSON lines: the lines of a message file (docs/formats.md, "Message files")."""
 
 from __future__ import annotations
 

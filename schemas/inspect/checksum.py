@@ -1,9 +1,9 @@
 """TiDB's row checksum as TiCDC sends it (integrity-check-level = correctness): computed and compared.
 
-CRC32 (IEEE) over the columns' values, NULL left out (ticdc-wire.md §1.5; upstream tidb `pkg/util/rowcodec/common.go`
+CRC32 (IEEE) over the columns' values, NULL left out (upstream tidb `pkg/util/rowcodec/common.go`
 appendDatumForChecksum, ticdc `pkg/sink/codec/common/verify_checksum.go`). Readers sum in the order of column ids; some
-TiCDC versions sum in table order, which differs after ADD COLUMN … FIRST or AFTER. Both are tried, and which one
-matched is told.
+TiCDC versions sum in table order (ticdc `pkg/common/event/checksum.go`), which differs after ADD COLUMN … FIRST or
+AFTER. Both are tried, and which one matched is told.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class EventDifference:
 
 
 def differences(first: RowChange, second: RowChange, defined: bool, format_: str) -> Iterator[EventDifference]:
-    """What a reader gets otherwise than it was. Values are compared exactly, FLOAT as float32 (plain-form.md)."""
+    """What a reader gets otherwise than it was. Values are compared exactly, FLOAT as float32."""
     rename = sanitise_name if format_ == "avro" and not defined else str
     names = (first.db, first.table_name, *(c.name for c in first.table.columns if not c.virtual))
     if rename is sanitise_name and any(sanitise_name(n) != n for n in names):

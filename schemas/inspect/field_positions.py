@@ -86,7 +86,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _open(message: Message) -> Iterator[FieldPosition]:
-    """Open Protocol: length-prefixed JSON, {"u": {column: {"t","f","v"}}, "p": …} (ticdc-wire.md §3)."""
+    """Open Protocol: length-prefixed JSON, {"u": {column: {"t","f","v"}}, "p": …}."""
     data, pos, row = message.value or b"", 0, 0
     while pos + 8 <= len(data):
         size = int.from_bytes(data[pos : pos + 8], "big")

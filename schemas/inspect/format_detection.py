@@ -147,7 +147,7 @@ def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Detect
 
 
 def _not_craft(value: bytes) -> str:
-    """ "" where the size tables at the end say of which parts the message is made (ticdc-wire.md §4.2)."""
+    """ "" where the size tables at the end say of which parts the message is made."""
     size = shift = 0
     pos = len(value) - 1
     while pos > 0 and shift < 63:  # a varint in reverse: read backwards, low group first
@@ -196,7 +196,7 @@ def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], i
 
 # ---- Open
 def _open(key: bytes, value: bytes) -> DetectedFormat:
-    """Version 1, then length and body of each part; as many values as keys (ticdc-wire.md §3.1)."""
+    """Version 1, then length and body of each part; as many values as keys."""
     keys, values = _parts(key, 8), _parts(value, 0)
     if not keys or keys != values:
         return DetectedFormat(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")

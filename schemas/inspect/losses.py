@@ -1,8 +1,8 @@
 """What a transcode loses, as data: which format, which values, and the flag or the error that tells it.
 
 A row of LOSSES (what a target can't hold, or a source did not tell) explains differences between an event and what
-comes back of it (`where`, `flag`), and refusals (`error`). `row` is the row of types.md §4 that says so; OTHER where
-the table has none.
+comes back of it (`where`, `flag`), and refusals (`error`). Losses of one kind have one number (`row`), the group in
+docs/formats.md; OTHER is for those that stand alone.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 A row is (code, HTTP status, registry error_code, message template). The code is also the reason of a dead letter
 and the `code` of an error event, so it never changes its meaning. HTTP statuses and registry error_codes are
-Confluent's (reference: registry-api.md §2; upstream `rest/exceptions/Errors.java`).
+Confluent's (upstream schema-registry `rest/exceptions/Errors.java`).
 """
 
 from __future__ import annotations

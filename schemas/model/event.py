@@ -49,7 +49,7 @@ class RowChange:
 
     before/after hold the columns that the message carries, and only these. `table` describes their types: a table
     version where one is known (then `table_version` is its commit_ts), else what the message or its schema tells.
-    zone: time zone of TIMESTAMP text in this event. flags: what could not be known (plain-form.md).
+    zone: time zone of TIMESTAMP text in this event. flags: what could not be known.
     extra: what one format carries beyond the row, used only to write that format again. key_only: a row of which the
     message has nothing but the key (a delete, or a large row that was cut).
     """

@@ -1,4 +1,4 @@
-"""Tables as they were at a commit_ts: the authority on types (design §1)."""
+"""Tables as they were at a commit_ts: the authority on types (docs/DESIGN.md)."""
 
 from __future__ import annotations
 

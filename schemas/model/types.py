@@ -2,10 +2,10 @@
 
 A row says how the type is called in SQL, in MySQL's protocol (type code), in TiCDC's Avro (`tidb_type` and the Avro
 primitive), in Debezium (Kafka Connect type and semantic name) and in Spark. What a value looks like is decided by the
-row's `kind`: the plain forms of all kinds are in `schemas.model.values` (rules: plain-form.md).
+row's `kind`: the plain forms of all kinds are in `schemas.model.values` (docs/formats.md, "Plain form").
 
 Sources: pingcap/ticdc `pkg/sink/codec/avro/arvo.go` (columnToAvroSchema), `pkg/sink/codec/debezium/codec.go`
-(writeDebeziumFieldSchema), reference types.md §1.
+(writeDebeziumFieldSchema).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ for _type in TYPES:
     else:
         BY_CODE[_type.code, False] = BY_CODE[_type.code, True] = _type
 
-# TiCDC's Avro folds types together (types.md §1): the widest member stands for each fold, so that every value fits.
+# TiCDC's Avro folds types together: the widest member stands for each fold, so that every value fits.
 _AVRO_FOLDS = {
     "INT": "int",
     "BIGINT": "bigint",

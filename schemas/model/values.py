@@ -1,4 +1,4 @@
-"""Values in the row model and their conversions (plain-form.md; types.md §1).
+"""Values in the row model and their conversions (docs/formats.md, "Plain form").
 
 A value is SQL text, bytes (binary strings and BIT, big-endian) or None. Everything here is exact or raises ValueError;
 the callers, who know the column, turn that into an error with its name.
@@ -190,7 +190,7 @@ def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], o
 
 
 def survives_double(text: str) -> bool:
-    """True when a DECIMAL can be read back exactly from the shortest text of its float64 (types.md §3)."""
+    """True when a DECIMAL can be read back exactly from the shortest text of its float64."""
     return Decimal(repr(float(text))) == Decimal(text)
 
 
@@ -235,7 +235,7 @@ def check_bit(length: int, data: bytes) -> None:
 
 # ---- enum and set
 def split_allowed(allowed: str) -> tuple[str, ...]:
-    """TiCDC's `allowed` list → elements: commas inside an element are escaped by a backslash (types.md §4 row 14)."""
+    """TiCDC's `allowed` list → elements: commas inside an element are escaped by a backslash."""
     elements, current, escaped = [], "", False
     for char in allowed:
         if escaped:

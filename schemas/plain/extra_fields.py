@@ -1,4 +1,4 @@
-"""What a plain line may say beside its row (`extra`, contracts.md): encoders write it into messages as it is."""
+"""What a plain line may say beside its row (`extra`): encoders write it into messages as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request bodies as Jackson reads them: unknown properties ignored, scalars converted (registry-api.md §0.5, §1)."""
+"""Request bodies as Jackson reads them: unknown properties ignored, scalars converted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/compatibility`: would this schema be accepted? (registry-api.md §3.4)"""
+"""`/compatibility`: would this schema be accepted?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/config` and `/mode` of subjects and of the server (registry-api.md §3.4)."""
+"""`/config` and `/mode` of subjects and of the server."""
 
 from __future__ import annotations
 

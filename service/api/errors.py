@@ -1,4 +1,4 @@
-"""Errors as answers: always `{"error_code":N,"message":"…"}` (registry-api.md §0.6, §2)."""
+"""Errors as answers: always `{"error_code":N,"message":"…"}`, as Confluent's are."""
 
 from __future__ import annotations
 

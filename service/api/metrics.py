@@ -1,6 +1,6 @@
 """`/metrics` for Prometheus: counts and latencies per route, and what the store holds.
 
-The names are those that dashboards for Confluent's, Karapace's and axonops' registries know (registry-api.md §10).
+The names are those that dashboards for Confluent's, Karapace's and axonops' registries know.
 Numbers of schemas and versions are read from the store when they are asked for, so they are right in every process.
 """
 

@@ -1,10 +1,10 @@
-"""Paths as they were sent: routes match on the undecoded segments, so `a%2Fb` is one subject (registry-api.md §0.2-3).
+"""Paths as they were sent: routes match on the undecoded segments, so `a%2Fb` is one subject, as it is to Confluent's.
 
 Also here, because they concern every request alike: a trailing slash is served directly, `;x` after a segment is cut
 off, HEAD is GET without a body, what Jetty refuses is refused, and each answer names its request.
 
-`/contexts/{ctx}/…` is every path again, with its subjects in a context (registry-api.md §5): the context goes into the
-path and the query, so that routes know qualified subjects only.
+`/contexts/{ctx}/…` is every path again, with its subjects in a context: the context goes into the path and the query,
+so that routes know qualified subjects only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""One request, as routes see it: parameters by JAX-RS's rules, media types, and the answer (registry-api.md §0.4, §0.8,
-§1).
-"""
+"""One request, as routes see it: parameters by JAX-RS's rules, media types, and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in the shape of Confluent 8.x or 7.x, in their key order, empty parts left out (registry-api.md §3.1)."""
+"""Answers in the shape of Confluent 8.x or 7.x, in their key order, empty parts left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/schemas`: schemas by id, by guid, and all of them (registry-api.md §3.2)."""
+"""`/schemas`: schemas by id, by guid, and all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/`, the server's own data and its health, and `/contexts` (registry-api.md §3.4).
+"""`/`, the server's own data and its health, and `/contexts`.
 
 Nothing of the first two needs the store, so no thread: they answer while others wait. Health is ours; Confluent's
 registry has none. Paths below a context: `middleware`.

@@ -1,4 +1,4 @@
-"""`/subjects`: registering, looking up, reading and deleting (registry-api.md §3.3)."""
+"""`/subjects`: registering, looking up, reading and deleting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Which topic, partition rule and subjects a table's rows have.
 
 Sources: pingcap/ticdc `downstreamadapter/sink/eventrouter/` (event_router.go, topic/expression.go,
-partition/generator.go); ticdc-wire.md §1.2, §2.2.
+partition/generator.go), `pkg/sink/codec/avro/helper.go` (sanitizeTopic), `pkg/sink/codec/debezium/avro.go`
+(debeziumAvroSubject).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The command line of the service."""
+"""The command line of the service: a file a command, with its options and what it prints.
+
+What a command does belongs in the folder of its subject (`migration`, `tracker`, `ddl_check`, `store`); answers to HTTP
+requests belong in `service.api`.
+"""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ _NO_DDL: dict[str, str] = {
     "BACKUP": "It changes nothing",
 }  # fmt: skip
 
-# What changes in TiDB without an event (reference ddl.md; upstream ticdc `pkg/filter/ddl.go` has what is sent).
+# What changes in TiDB without an event (upstream ticdc `pkg/filter/ddl.go` has what is sent).
 _NOT_SENT = {
     "SET TIFLASH REPLICA", "CACHE", "NOCACHE", "ATTRIBUTES", "PARTITION", "STATS_OPTIONS", "ANALYZE",
     "AUTO_RANDOM_BASE", "ADD STATS_EXTENDED", "DROP STATS_EXTENDED", "ALTER CHECK", "DROP CHECK", "VALIDATION",

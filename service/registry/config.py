@@ -1,6 +1,6 @@
 """Configuration of a subject, a context or the whole server, and what is in force for a subject.
 
-Rules: registry-api.md §3.4 and §5; `service.registry.names` says which config counts where.
+`service.registry.names` says which config counts where.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The MD5 that decides whether two schemas are one, and the GUID made of it (registry-api.md §4.2)."""
+"""The MD5 that decides whether two schemas are one, and the GUID made of it: Confluent's, measured."""
 
 from __future__ import annotations
 

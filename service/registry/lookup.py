@@ -1,4 +1,4 @@
-"""Looking a schema up under a subject: the same content, or what means the same (registry-api.md §4.1, §4.8)."""
+"""Looking a schema up under a subject: the same content, or what means the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata of schemas: what a config adds to it, and the version number that some carry (registry-api.md §4.6-7)."""
+"""Metadata of schemas: what a config adds to it, and the version number that some carry."""
 
 from __future__ import annotations
 

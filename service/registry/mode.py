@@ -1,4 +1,4 @@
-"""Modes: what may be written to a subject, a context or the whole server (registry-api.md §3.4).
+"""Modes: what may be written to a subject, a context or the whole server.
 
 READWRITE                     everything; ids are ours
 READONLY, READONLY_OVERRIDE   nothing

@@ -137,7 +137,7 @@ class Lineage:
 
 
 def context_of(subject: str) -> str:
-    """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context (registry-api.md §5)."""
+    """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context."""
     found = _QUALIFIED.match(subject)
     return found[1] if found else DEFAULT_CONTEXT
 

@@ -1,4 +1,4 @@
-"""Which names of subjects and versions are valid, and which mean the same (registry-api.md §0.9, §3.4, §5).
+"""Which names of subjects and versions are valid, and which mean the same.
 
 A config or a mode is set for a subject, `:.ctx:`, `:.:` (the server) or `:.__GLOBAL:` (below all); the nearest counts.
 """

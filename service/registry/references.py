@@ -19,7 +19,7 @@ _MAX_REFERENCED = 1000
 def parse_with_references(
     registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
 ) -> tuple[ParsedSchema, Content]:
-    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text (registry-api.md §3.5).
+    """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text.
 
     `strict` False reads it as leniently as what is stored already.
     """

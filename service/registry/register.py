@@ -1,4 +1,4 @@
-"""Registering a schema (registry-api.md §4)."""
+"""Registering a schema: what is checked, in which order, and the id and version it gets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def register(
 ) -> LookupResult:
     """Register a schema and return its version; a schema the subject has already gives that version again.
 
-    `force` skips the compatibility check. The order of the checks is Confluent's (§4).
+    `force` skips the compatibility check. The order of the checks is Confluent's.
     Raises INVALID_SUBJECT, READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE, INVALID_SCHEMA, INCOMPATIBLE_SCHEMA,
     ID_TAKEN, VERSION_TAKEN.
     """
@@ -184,7 +184,7 @@ def parse_for_storage(
 
 
 def fill_in(new: NewSchema, previous: Stored | None, rules: config.EffectiveConfig, version: int) -> NewSchema:
-    """The schema with what it takes from the version before it and from the config (§4.7).
+    """The schema with what it takes from the version before it and from the config.
 
     `version` is the number of the version to come; metadata that records one, or a request that names one, gets it.
     """
@@ -285,7 +285,7 @@ def put(
     """Write a version."""
     ts = time.time_ns() // 1_000_000
     tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
-    # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (§4.5).
+    # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (measured).
     replaced = [row.version for row in rows if row.deleted and row.id == schema_id and row.version < version]
     tx.remove(subject, [old for old in replaced if not tx.referrers(subject, old)])
     return Stored(subject, version, schema_id, content, ts)

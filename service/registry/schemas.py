@@ -1,4 +1,4 @@
-"""Schemas by id and by guid, and all of them (registry-api.md §3.2)."""
+"""Schemas by id and by guid, and all of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Subjects and their versions: listing, reading, deleting (registry-api.md §3.3).
+"""Subjects and their versions: listing, reading, deleting.
 
-Contexts: name spaces with ids of their own (registry-api.md §3.4, §5).
+Contexts: name spaces with ids of their own.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
 
 
 def refuse_referenced(tx: StoreReader, rows: Iterable[VersionRow], *, permanent: bool) -> None:
-    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (§4.8)."""
+    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (measured)."""
     for row in rows:
         if any(permanent or not referrer.deleted for referrer in tx.referrers(row.subject, row.version)):
             raise RegistryError("REFERENCED", subject=row.subject, version=row.version)

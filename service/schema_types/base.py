@@ -1,7 +1,7 @@
 """What all schema types share: compatibility levels, what a parsed schema may be able to do, references and tags.
 
-A level says in which direction, and against how many versions (registry-api.md §6). The differences between two schemas
-belong to the schema type; putting them together into Confluent's messages is the same for all types and is here.
+A level says in which direction, and against how many versions. The differences between two schemas belong to the
+schema type; putting them together into Confluent's messages is the same for all types and is here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """JSON as Java reads and writes it: Avro's library, Confluent's texts, and the order of a HashMap.
 
-Avro's: comments allowed, numbers in Java's notation (registry-api.md §4, "Canonical = Avro Java Schema.toString()").
-Schemas of JSON: keys in the order sent, numbers digit by digit as BigDecimal has them (registry-api.md §12). A whole
-number stays a Python int, any other becomes a Decimal, whose text follows the same rules (`1e3` is `1E+3`, `1.50`
-stays).
+Avro's: comments allowed, numbers in Java's notation (Apache Avro's `Schema.toString()`). Schemas of JSON: keys in the
+order sent, numbers digit by digit as BigDecimal has them (measured with Confluent 8.5.0). A whole number stays a Python
+int, any other becomes a Decimal, whose text follows the same rules (`1e3` is `1E+3`, `1.50` stays).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """JSON lines: messages (design §3.2), DDL as for `decode --ddl`, or a recorded history, in any mixture."""
+    """JSON lines: messages, DDL as for `decode --ddl`, or a recorded history, in any mixture."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

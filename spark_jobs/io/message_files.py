@@ -1,4 +1,4 @@
-"""Message files: Kafka records as JSON lines or Parquet (design §3.2), and where they are read from and written to."""
+"""Message files: Kafka records as JSON lines or Parquet, and where they are read from and written to."""
 
 from __future__ import annotations
 

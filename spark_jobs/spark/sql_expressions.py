@@ -1,4 +1,4 @@
-"""Plain values as typed columns, in Spark's SQL (types.md §1)."""
+"""Plain values as typed columns, in Spark's SQL (docs/types.md)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def section() -> str:
     names = ["SQL type", *WRITTEN]
     lines = [" | ".join(["", *names, ""]).strip(), "|---" * len(names) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in types]
-    notes = ["| | what | formats | code | flag | §4 |", "|---|---|---|---|---|---|"]
+    notes = ["| | what | formats | code | flag | group |", "|---|---|---|---|---|---|"]
     notes += [_note(number, loss) for number, loss in enumerate(LOSSES, 1)]
     return "\n".join(
         (
@@ -64,9 +64,9 @@ def section() -> str:
             "",
             *lines,
             "",
-            "What is lost, row by row of the project's type reference (its §4). With a code it is refused; under "
-            "`--on-lossy flag`, where it has a flag too, it is written and flagged. Without a code it is always "
-            "written. Without either, the message itself shows it.",
+            "What is lost; losses of one kind share a group. With a code it is refused; under `--on-lossy flag`, where "
+            "it has a flag too, it is written and flagged. Without a code it is always written. Without either, the "
+            "message itself shows it.",
             "",
             *notes,
             "",

@@ -53,7 +53,7 @@ def decode(message: Message) -> Any:
 
 # ------------------------------------------------------------------ A. lost or wrong values without an error
 def test_a1_lossy_decimal_is_an_error_in_a_transcode_by_default() -> None:
-    """types.md §3/§4 row 1, contracts (on-lossy: error for transcode): rounded digits reach Avro unasked."""
+    """`on-lossy` is error for a transcode: rounded digits reached Avro unasked."""
     columns = table(column("d", "decimal", length=30, scale=10))
     written = Pair("debezium", on_lossy="flag").write(change(columns, {"d": "12345678901234567890.1234567891"}))
     read = CodecConfig("debezium", FileSchemas([]), Options.of({}, on_lossy="error"), Tables(columns))
@@ -168,7 +168,7 @@ def test_a9_delete_of_which_only_the_key_is_known_is_flagged_also_without_the_va
 
 
 def test_a10_a_null_datetime_does_not_change_the_schema() -> None:
-    """types.md §7.14: schemas are stable across messages. DATETIME(0) from Avro: Timestamp, for NULL MicroTimestamp."""
+    """Schemas are stable across messages. DATETIME(0) from Avro: Timestamp, for NULL MicroTimestamp."""
     pair, columns = Pair("debezium"), table(column("t", "datetime"))
     first = field(pair.write(change(columns, {"t": "2024-01-01 00:00:00"})), "t")
     assert field(pair.write(change(columns, {"t": None})), "t") == first

@@ -1,8 +1,8 @@
 """The structure of many Craft messages at once, for numba: where each value of each column is.
 
 It takes messages that hold nothing but rows of one table in one shape. Whatever else a message holds, or is wrong in
-it, leaves it to the decoder in Python, which says what it is. Checks are those of `layout` (craft.md §7): counts are
-compared with the bytes that are there, sizes with the message, and no index is used that was not checked.
+it, leaves it to the decoder in Python, which says what it is. Checks are those of `schemas.formats.craft.layout`:
+counts are compared with the bytes that are there, sizes with the message, and no index is used that was not checked.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def fill_short_decimals(
 ) -> None:
     """DECIMAL that went through a double → 128-bit unscaled integers (low, high).
 
-    Exact where all its digits at this scale are 15 at most (types.md §3); any other is bad.
+    Exact where all its digits at this scale are 15 at most: no two such numbers are one double. Any other is bad.
     """
     zero, limit = np.uint64(0), np.uint64(1_000_000_000_000_000)
     most = np.uint64(1)

@@ -117,8 +117,8 @@ def with_keys(table: Table) -> Table:
     """The table with its columns' key fields as the indexes say.
 
     Handle key: the primary key, else the NOT NULL unique index with the fewest columns, the older of equal ones; none
-    with a virtual column, which rows do not carry (ticdc-wire.md §4.5; upstream `IsIndexUnique`). Primary key columns
-    are NOT NULL.
+    with a virtual column, which rows do not carry (upstream tiflow `schema_storage.go`, `IsIndexUnique`). Primary key
+    columns are NOT NULL.
     """
     by_name = {c.name: c for c in table.columns}
     primary = next((i for i in table.indexes if i.name == PRIMARY), None)

@@ -1,4 +1,4 @@
-"""SQL text → tokens, in the three ways that TiDB's DDL is written (reference ddl.md; upstream `pkg/parser/lexer.go`).
+"""SQL text → tokens, in the three ways that TiDB's DDL is written (upstream tidb `pkg/parser/lexer.go`).
 
 wire   as TiCDC restores statements: a backslash is an ordinary character, a quote is written twice.
 typed  as a person typed it, under a sql_mode.

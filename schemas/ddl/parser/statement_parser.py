@@ -1,7 +1,7 @@
 """DDL text → a statement. Recursive descent over schemas.ddl.parser.cursor; one function a kind of statement.
 
 What TiDB's grammar allows and TiCDC can send is read in full; an unknown clause is an error with line, column and what
-was expected. Sources: upstream `pkg/parser/parser.y`; reference ddl.md.
+was expected. Source: upstream tidb `pkg/parser/parser.y`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TiCDC Avro (protocol=avro), read and written (upstream ticdc `pkg/sink/codec/avro`; ticdc-wire.md §1).
+"""TiCDC Avro (protocol=avro), read and written (upstream ticdc `pkg/sink/codec/avro`).
 
 Insert and update: key record and value record, each Confluent-framed; delete: the key alone. With
 avro-include-before-value the value also holds the old row, and a delete has a value. With avro-enable-watermark DDL

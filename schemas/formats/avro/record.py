@@ -1,8 +1,6 @@
 """Compiled Avro records: TiCDC's schema text → reader, table → writer (upstream ticdc `avro/arvo.go`).
 
-The mapping of types is ticdc-wire.md §1.4.
-
-Both sides work on plain values (schemas.model.values); the wire side is schemas.codec.avro.
+Types are mapped as there. Both sides work on plain values (schemas.model.values); the wire side is schemas.codec.avro.
 """
 
 from __future__ import annotations
@@ -220,7 +218,7 @@ def _converter(column: Column, primitive: str) -> Convert:
 
 
 def _utf8(data: bytes) -> Value:
-    """Text, or the bytes themselves where they are not UTF-8 (latin1 columns; plain-form.md)."""
+    """Text, or the bytes themselves where they are not UTF-8 (latin1 columns)."""
     try:
         return data.decode()
     except UnicodeDecodeError:

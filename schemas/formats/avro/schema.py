@@ -1,4 +1,4 @@
-"""Table → Avro schema text, as TiCDC registers it (upstream ticdc `codec/avro/arvo.go`; ticdc-wire.md §1.3)."""
+"""Table → Avro schema text, as TiCDC registers it (upstream ticdc `codec/avro/arvo.go`)."""
 
 from __future__ import annotations
 

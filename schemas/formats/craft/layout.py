@@ -2,7 +2,7 @@
 
     uvarint version | headers | bodies | term dictionary | size tables | reversed uvarint: bytes of the size tables
 
-The documents' description and TiCDC's code differ in places; the code is followed: differences in delta chunks and the
+TiDB's documentation and TiCDC's code differ in places; the code is followed: differences in delta chunks and the
 lengths of nullable chunks are zig-zag, length -1 is NULL, the first size table is an ordinary one.
 """
 

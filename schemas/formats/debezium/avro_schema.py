@@ -1,7 +1,7 @@
 """Table → the Avro schemas that TiCDC's Debezium Avro registers (upstream ticdc `codec/debezium/avro.go`).
 
-Every attribute stands in order of its name, every column may be null, and no column has its default (ticdc-wire.md
-§2.2). Names lack Debezium's `.Envelope`, `.Value` and `.Key`.
+Every attribute stands in order of its name, every column may be null, and no column has its default. Names lack
+Debezium's `.Envelope`, `.Value` and `.Key`.
 """
 
 from __future__ import annotations

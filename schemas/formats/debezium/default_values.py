@@ -1,7 +1,9 @@
-"""What NULL may have been written as in the Debezium family: the images of a column's default (types.md §4 row 2).
+"""What NULL may have been written as in the Debezium family: the images of a column's default.
 
-TiCDC puts the default in NULL's place, Kafka Connect's converters do so with a schema's. Whoever reads such a value
-can't know which it was, and flags it: it is compared with the images before it is read.
+TiCDC puts the default in NULL's place (upstream ticdc `codec/debezium/codec.go`, writeDebeziumFieldValue). Kafka
+Connect's converters do so with a schema's (JsonConverter's replace.null.with.default, AvroData's
+ignore.default.for.nullables). Whoever reads such a value can't know which it was, and flags it: it is compared with the
+images before it is read.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def _held(column: Column, default: str) -> str:
 
 
 def null_images(column: Column, default: Any) -> tuple[Any, ...]:
-    """JSON values that TiCDC writes for NULL in a column with this schema default (ticdc-wire.md §2.1)."""
+    """JSON values that TiCDC writes for NULL in a column with this schema default."""
     images = [default]
     if isinstance(default, Number):
         with suppress(ValueError):  # no value can be equal to a default that is no number of the column's

@@ -1,8 +1,8 @@
 """TiCDC Debezium Avro (protocol=debezium-avro), read and written (upstream ticdc `codec/debezium/avro.go`).
 
-Key and value are Confluent-framed records in the form of ticdc-wire.md §2.2. With avro-enable-watermark and the TiDB
-extension, DDL and watermarks are records too. TIMESTAMP is UTC. NULL is lost where a column has a default, as in the
-JSON form; DECIMAL and binary values are not.
+Key and value are Confluent-framed records. With avro-enable-watermark and the TiDB extension, DDL and watermarks are
+records too. TIMESTAMP is UTC. NULL is lost where a column has a default, as in the JSON form; DECIMAL and binary values
+are not.
 """
 
 from __future__ import annotations

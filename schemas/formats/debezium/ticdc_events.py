@@ -1,6 +1,6 @@
 """Events of TiCDC's Debezium, JSON and Avro: which kind of event a payload is, and the blocks around the row.
 
-Sources: ticdc-wire.md §2; upstream ticdc `codec/debezium/codec.go` and `avro.go`.
+Source: upstream ticdc `codec/debezium/codec.go` and `avro.go`.
 """
 
 from __future__ import annotations

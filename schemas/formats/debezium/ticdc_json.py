@@ -1,4 +1,4 @@
-"""TiCDC Debezium JSON (protocol=debezium), read and written (upstream ticdc `codec/debezium`; ticdc-wire.md §2.1).
+"""TiCDC Debezium JSON (protocol=debezium), read and written (upstream ticdc `codec/debezium`).
 
 Key and value are `{"payload":…,"schema":…}`, or `{"payload":…}` with debezium-disable-schema. Row events have op
 c/u/d/r, a DDL has `ddl`, a watermark (TiDB extension) op `m`. TIMESTAMP is UTC. TiCDC loses NULL where a column has a
@@ -322,7 +322,7 @@ class DebeziumEncoder:
 
     @staticmethod
     def _key_only(event: RowChange) -> bool:
-        """A delete of which only the key is known (Avro; types.md §4 row 18)."""
+        """A delete of which only the key is known (from Avro)."""
         if event.key_only:
             event.flag("key_only_delete")
         return event.key_only

@@ -1,6 +1,6 @@
 """Columns in TiCDC's Debezium, JSON and Avro: Connect schema → column, payload → plain value, plain value → JSON.
 
-Sources: ticdc-wire.md §2.1, types.md §1; upstream ticdc `codec/debezium/codec.go`.
+Source: upstream ticdc `codec/debezium/codec.go`.
 
 A JSON number is read as its text (`Number`), so that no digit passes through a float on the way. Avro's payload has
 the same form, but for bytes that are bytes, and DECIMAL and BIGINT UNSIGNED in the form that the handling mode gives.
@@ -141,7 +141,7 @@ def _decimal(column: Column, value: Any) -> tuple[Value, str]:
             exact = values.plain_decimal(text, column.scale)
         except ValueError:
             exact = ""
-        # Below 10^15 a float64 names one DECIMAL of this scale only (types.md §3).
+        # Below 10^15 a float64 names one DECIMAL of this scale only.
         if exact and len(exact.replace(".", "").lstrip("-0")) <= 15:
             return exact, ""
     return values.plain_decimal(text, None), "lossy_decimal"
@@ -202,7 +202,7 @@ def _datetime(column: Column, value: Any) -> tuple[Value, str]:
 
 def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
-    if text == _EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value (types.md §4 row 5)
+    if text == _EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
         return values.ZERO_TIMESTAMP + ("." + "0" * column.scale if column.scale else ""), ""
     if not text.endswith("Z"):
         raise ValueError(f"{text[:40]!r} is not in UTC")

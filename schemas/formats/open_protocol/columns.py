@@ -1,4 +1,4 @@
-"""Type codes and flags of the Open Protocol ↔ columns (ticdc-wire.md §3.4, §3.5, §4.5; upstream `open/message.go`)."""
+"""Type codes and flags of the Open Protocol ↔ columns (upstream ticdc `open/message.go`)."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _BY_NUMBER = (Kind.ENUM, Kind.SET, Kind.BIT)
 def check_known(column: Column, folded: bool) -> None:
     """WireError TYPE_UNKNOWN unless the column's type code and flags are certain.
 
-    folded: the type comes from a TiCDC Avro schema, which has one name for several types (types.md §1).
+    folded: the type comes from a TiCDC Avro schema, which has one name for several types.
     """
     vague = "" if column.type.kind in _BY_NUMBER else column.vague
     could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")

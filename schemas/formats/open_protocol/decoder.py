@@ -1,4 +1,4 @@
-"""Open Protocol messages → events (ticdc-wire.md §3; upstream ticdc and tiflow `codec/open`)."""
+"""Open Protocol messages → events (upstream ticdc and tiflow `codec/open`)."""
 
 from __future__ import annotations
 

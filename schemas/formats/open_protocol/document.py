@@ -1,4 +1,4 @@
-"""A row's JSON → op, and the cells and values of its sides (ticdc-wire.md §3.3)."""
+"""A row's JSON → op, and the cells and values of its sides (upstream ticdc and tiflow `codec/open`)."""
 
 from __future__ import annotations
 

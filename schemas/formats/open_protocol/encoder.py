@@ -1,4 +1,4 @@
-"""Events → Open Protocol messages as TiCDC writes them (ticdc-wire.md §3; upstream `codec/open/encoder.go`)."""
+"""Events → Open Protocol messages as TiCDC writes them (upstream ticdc `codec/open/encoder.go`)."""
 
 from __future__ import annotations
 

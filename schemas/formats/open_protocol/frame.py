@@ -1,4 +1,4 @@
-"""The frame of a message: version and (length, body) pairs (ticdc-wire.md §3.1; upstream `open/encoder.go`).
+"""The frame of a message: version and (length, body) pairs (upstream ticdc `open/encoder.go`).
 
 key = uint64 version | { uint64 length | key }*, value = { uint64 length | value }*; big-endian, matched by position.
 """

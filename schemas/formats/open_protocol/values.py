@@ -1,4 +1,4 @@
-"""Column values of the Open Protocol: JSON value ↔ plain value (ticdc-wire.md §3.4; upstream `open/codec.go`)."""
+"""Column values of the Open Protocol: JSON value ↔ plain value (upstream ticdc `open/codec.go`)."""
 
 from __future__ import annotations
 

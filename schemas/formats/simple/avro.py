@@ -1,4 +1,4 @@
-"""Simple with encoding-format=avro: plain Avro binary of one embedded schema, no header (ticdc-wire.md §5.1).
+"""Simple with encoding-format=avro: plain Avro binary of one embedded schema, no header.
 
 The layout is written down here as data, from the golden messages and the published schema (upstream ticdc
 `pkg/sink/codec/simple/message.json`). Field names are not on the wire: they are those of the JSON encoding, so that

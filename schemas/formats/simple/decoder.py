@@ -1,5 +1,4 @@
-"""TiCDC Simple (protocol=simple), read in both encodings, JSON and Avro (ticdc-wire.md §5.1; upstream ticdc
-`pkg/sink/codec/simple`).
+"""TiCDC Simple (protocol=simple), read in both encodings, JSON and Avro (upstream ticdc `pkg/sink/codec/simple`).
 
 Rows name their table's schema by version; the schema itself comes before them, in a BOOTSTRAP or DDL message of the
 same stream. Where there is a definition of the table (--ddl), it is taken instead. A row with neither has its values

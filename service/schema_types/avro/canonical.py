@@ -1,6 +1,6 @@
 """Tree of nodes → text: Java's `Schema.toString()`, and the normalised form of `normalize=true`.
 
-Rules: registry-api.md §4 "Canonical vs normalise (Avro)".
+Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0.
 """
 
 from __future__ import annotations

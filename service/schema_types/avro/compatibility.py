@@ -1,7 +1,7 @@
 """Can data written with one Avro schema be read with another? The verdicts and messages of Confluent.
 
-Rules: registry-api.md §6 "Avro (SchemaCompatibility of Avro 1.12)". Logical types, docs, order and properties are not
-looked at. Pairs of nodes are remembered, so recursive schemas end and shared types are compared once.
+Rules: Apache Avro 1.12, `SchemaCompatibility`. Logical types, docs, order and properties are not looked at. Pairs of
+nodes are remembered, so recursive schemas end and shared types are compared once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is a JSON value a valid default of a type? In Avro 1.12 a union's may match any branch (registry-api.md §3.5)."""
+"""Is a JSON value a valid default of a type? In Avro 1.12 a union's may match any branch (measured)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Schema text → tree of nodes, as strict as Confluent is about new schemas.
 
-Rules: registry-api.md §3.5 (names ASCII, defaults valid, no duplicates, nothing undefined) and Apache Avro 1.12's
-`Schema.Parser`: a name may be used before its definition, `type` of a schema is text, an identical enum or fixed may be
-defined twice.
+Rules: Confluent's validateNewSchemas (names ASCII, defaults valid, no duplicates, nothing undefined; measured) and
+Apache Avro 1.12's `Schema.Parser`: a name may be used before its definition, `type` of a schema is text, an identical
+enum or fixed may be defined twice.
 """
 
 from __future__ import annotations

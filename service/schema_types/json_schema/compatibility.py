@@ -1,8 +1,8 @@
 """Can data that fits one JSON schema be read with another? The verdicts of Confluent's json-schema-provider.
 
-Rules: registry-api.md §6 "JSON Schema (json/diff)". Only differences that break are kept. Pairs of schemas are compared
-once; a pair met again while it is being compared proves nothing against it. No schema can exhaust the stack, time or
-memory: comparisons call each other through a list, and their work and the differences are bounded (Undecided).
+Rules: upstream schema-registry, `json/diff`. Only differences that break are kept. Pairs of schemas are compared once;
+a pair met again while it is being compared proves nothing against it. No schema can exhaust the stack, time or memory:
+comparisons call each other through a list, and their work and the differences are bounded (Undecided).
 
 Two deliberate differences from Confluent: numbers are compared exactly, not as doubles, and where Confluent fails with
 an exception (a lower exclusiveMaximum, fractions in multipleOf) the change is judged.

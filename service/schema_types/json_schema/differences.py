@@ -156,7 +156,7 @@ LENIENT: Final = frozenset(
         "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
     }
 )
-"""What compatibilityPolicy LENIENT accepts besides (registry-api.md §6 "JSON Schema")."""
+"""What compatibilityPolicy LENIENT accepts besides (upstream schema-registry, `json/diff`)."""
 
 
 def rendered(type_: str, path: Iterable[str], reader: str, writer: str) -> str:

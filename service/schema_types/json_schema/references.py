@@ -1,7 +1,7 @@
 """What a `$ref` leads to: a place in the same text, a schema with an id or anchor, or a schema registered by name.
 
-Names of references are URIs relative to the `$id` of the schema that was sent (registry-api.md §12, json-references).
-Nothing is ever fetched. The meta-schemas of JSON Schema itself stand for "anything".
+Names of references are URIs relative to the `$id` of the schema that was sent (captures `json-references` of
+json-protobuf.jsonl). Nothing is ever fetched. The meta-schemas of JSON Schema itself stand for "anything".
 """
 
 from __future__ import annotations

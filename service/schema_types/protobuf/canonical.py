@@ -1,7 +1,7 @@
 """The texts of a Protobuf schema: canonical, normalized, and without extensions (`format=ignore_extensions`).
 
-Order, blank lines and spaces are Confluent's, byte for byte, for the text is hashed (registry-api.md §4). Normalizing
-also resolves every type, sorts by field number or name, and drops `syntax = "proto2"`.
+Order, blank lines and spaces are Confluent's (Wire's printer), byte for byte, for the text is hashed. Normalizing also
+resolves every type, sorts by field number or name, and drops `syntax = "proto2"`.
 
 Lines of a text that is being written, indented by two spaces, with a bound on the whole.
 """

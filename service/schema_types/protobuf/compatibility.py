@@ -1,6 +1,6 @@
 """Can data written with one Protobuf schema be read with another? The verdicts and messages of Confluent.
 
-Rules: registry-api.md §6 "Protobuf" and the captures; fields are matched by number within a message, messages by name.
+Rules: Confluent's, as the captures show them; fields are matched by number within a message, messages by name.
 Only what is incompatible is listed: new messages and fields, renamed fields, anything about enums, services, options
 and reserved numbers is compatible to Confluent.
 """

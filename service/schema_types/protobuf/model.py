@@ -1,6 +1,6 @@
 """A `.proto` file as the registry keeps it: declarations in their order, types as they were written.
 
-Nothing is resolved here and little is checked: numbers may repeat, imports may lead nowhere (registry-api.md §12).
+Nothing is resolved here and little is checked: numbers may repeat, imports may lead nowhere (measured).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a `.proto` text to a File, accepting what Confluent's registry accepts.
 
-Grammar and order of the checks: Wire's ProtoParser, as seen in the captures (registry-api.md §12). Editions are refused
-there, and so here. What Confluent loses we lose too: comments, and weak imports.
+Grammar and order of the checks: Wire's ProtoParser, as seen in the captures. Editions are refused there, and so here.
+What Confluent loses we lose too: comments, and weak imports.
 """
 
 from __future__ import annotations

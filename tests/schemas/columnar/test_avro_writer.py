@@ -253,7 +253,7 @@ def test_values_that_do_not_fit_are_left(kind: Column, bad: Value) -> None:
     ("1e2", False),
 ])  # fmt: skip
 def test_decimals_as_text_fit_their_column(text: str, fits: bool) -> None:
-    """As a double may have rounded it beyond the column's precision (types.md §3)."""
+    """As a double may have rounded it beyond the column's precision."""
     row = _change((column("c", "decimal", length=5, scale=2),), {"c": text}, flags=["lossy_decimal:c"])
     assert left([row], avro_decimal_handling_mode="string", on_lossy="flag") == [not fits]
     unknown = _change((column("c", "decimal"),), {"c": text})

@@ -1,4 +1,4 @@
-"""Single rules of writing one format from another's event; the rows of types.md §4 are in test_losses.py."""
+"""Single rules of writing one format from another's event; what is lost is in test_losses.py."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _decimal(precision: int, scale: int, form: str) -> tuple[Column, Passage]:
 @_NUMBERS
 @given(st.data(), st.sampled_from([(15, 0), (15, 4), (15, 15), (30, 10), (65, 30)]))
 def test_fifteen_digits_go_through_a_double_exactly(data: st.DataObject, of: tuple[int, int]) -> None:
-    """types.md §3: below 10^15 (at the column's scale) one double names one DECIMAL."""
+    """Below 10^15 (at the column's scale) one double names one DECIMAL."""
     unscaled = data.draw(st.integers(-(10**15) + 1, 10**15 - 1))
     for form in ("debezium", "debezium/ext", "debezium/noschema", "debezium-mysql/double"):
         made, way = _decimal(*of, form)

@@ -51,7 +51,7 @@ def _cells(golden: Golden, ddl: bool) -> Iterator[tuple[str, Any, Any, Any, list
 
 
 def _told(column: Any, want: Any, got: Any, flags: list[str], typed: bool, extension: bool) -> bool:
-    """Whether the reader of a value that differs from the row's can know it (types.md §4)."""
+    """Whether the reader of a value that differs from the row's can know it."""
     name = column.name
     if want is None:
         return f"null_or_default:{name}" in flags

@@ -1,5 +1,5 @@
 """Format A → event → format B → event is the identity for every pair and every golden case, but for what
-`schemas/inspect/losses.py` names: there its flag or its error appears (types.md §4).
+`schemas/inspect/losses.py` names: there its flag or its error appears.
 
 Some tables by default, more in the slow tests; BRIDGE_MATRIX=all runs all cases through all forms.
 """

@@ -1,6 +1,6 @@
-"""types.md §4, row by row: where a transcode loses information, the flag or the error that the row names.
+"""Where a transcode loses information, the flag or the error that tells it, by the groups of docs/formats.md.
 
-The rows as data are in `schemas/inspect/losses.py`, with an example each in test_loss_table.py.
+The losses as data are in `schemas/inspect/losses.py` (`row` is the group), with an example each in test_loss_table.py.
 """
 
 from __future__ import annotations

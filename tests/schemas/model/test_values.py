@@ -168,7 +168,7 @@ def test_plain_decimal_keeps_the_value(made: tuple[int, int, int]) -> None:
 
 @given(decimals().filter(lambda d: abs(d[0]) < 10**15))
 def test_fifteen_digits_survive_a_double(made: tuple[int, int, int]) -> None:
-    """types.md §3: below 10^15 a float64 names one DECIMAL of a scale."""
+    """Below 10^15 a float64 names one DECIMAL of a scale."""
     unscaled, _, scale = made
     text = values.decimal_text(unscaled, scale)
     assert values.survives_double(text)

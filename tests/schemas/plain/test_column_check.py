@@ -76,7 +76,7 @@ def test_what_a_column_does_not_hold(of: Column, value: Value) -> None:
 
 @each("kind", ["enum", "set"])
 def test_elements_that_avro_lists_otherwise(kind: str) -> None:
-    """TiCDC's list rewrites quotes, and values keep them: from a schema alone both are elements (types.md §6)."""
+    """TiCDC's list rewrites quotes (EscapeEnumAndSetOptions), and values keep them: by a schema alone both count."""
     elements = ("it''s", "x\\'y", "a\\,b") if kind == "enum" else ("it''s", "x\\'y")
     listed = column("v", kind, elements=split_allowed(join_allowed(elements)))
     for element in elements:

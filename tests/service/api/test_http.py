@@ -1,4 +1,4 @@
-"""What a FastAPI registry gets wrong first (registry-api.md §0 and §1), and input that nobody should send."""
+"""What a FastAPI registry gets wrong first, and input that nobody should send."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.support.table import check_rows
 _LINES = (GOLDEN / "ticdc-registered.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = {case["case"]: case["registered"] for case in map(json.loads, _LINES)}
 
-# What TiCDC's encoder sends (registry-api.md §11)
+# What TiCDC's encoder sends (upstream `codec/avro/confluent_schema_registry.go`)
 HEADERS = {"Content-Type": V1, "Accept": f"{V1}, application/vnd.schemaregistry+json, application/json"}
 
 

@@ -1,4 +1,4 @@
-"""Kafka Connect schema → the Avro schema text that Confluent's AvroData registers (types.md §5).
+"""Kafka Connect schema → the Avro schema text that Confluent's AvroData registers (measured with 8.5.0).
 
 Attributes stand in AvroData's order; a namespace that is the enclosing record's is left out, as Avro's Java does.
 """

@@ -1,7 +1,8 @@
 """Plain values → values of a Kafka Connect schema: what Debezium's Avro and JSON are made of.
 
 A column's Connect type and semantic name (as published) choose the form: integers, floats, text, booleans, and bytes
-for DECIMAL (unscaled, big-endian), BIT (little-endian) and binary columns. Sources: types.md §1; Debezium's
+for DECIMAL (unscaled, big-endian), BIT (little-endian) and binary columns. Sources: upstream ticdc
+`codec/debezium/codec.go`; Debezium's documentation of the MySQL connector, "Data type mappings", and its
 `io.debezium.time` types. What a form can't hold is a LossyError, or flagged where the options say so.
 """
 
@@ -177,7 +178,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 def _enum(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
     text, elements = _text(to, value, event), to.column.elements
     if text not in elements and _ESCAPED.sub(r"\1", text) in elements:
-        # Readers take back the escapes of the connector's binlog values (types.md §1): it would become the other one.
+        # Readers take back the escapes of the connector's binlog values: it would become the other one.
         raise ValueError(f"{text[:80]!r} is none of its elements, and would be read as one of them without its escapes")
     return text
 

@@ -1,7 +1,7 @@
 """Columns of Debezium's MySQL connector: a field of the Connect schema → column.
 
-Sources: types.md §1; Debezium's documentation of the MySQL connector, "Data type mappings". What the schema leaves open
-is the column's `vague`, unless the connector propagates the source's types.
+Source: Debezium's documentation of the MySQL connector, "Data type mappings". What the schema leaves open is the
+column's `vague`, unless the connector propagates the source's types.
 """
 
 from __future__ import annotations

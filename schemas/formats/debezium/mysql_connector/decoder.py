@@ -1,5 +1,6 @@
-"""Debezium's MySQL connector (types.md §2, §6, §7): its messages read in every setting, and written as consumers of
-Debezium take them.
+"""Debezium's MySQL connector: its messages read in every setting, and written as consumers of Debezium take them.
+
+Sources: Debezium's documentation of the MySQL connector; measured with Debezium 3.6.1.
 
 JSON with schema, without, or Confluent Avro, told apart by the message itself. Rows have op c/u/d/r; a tombstone is no
 event; a truncation (op t) and a schema change are DDL events. TIMESTAMP is UTC. There is no commit_ts, but in what the

@@ -1,7 +1,8 @@
-"""Messages as Debezium's MySQL connector writes them, for the consumers of types.md §7.
+"""Messages as Debezium's MySQL connector 3.6 writes them, for Flink, Hudi, RisingWave and others that read them.
 
-The envelope has all fields always; a delete is followed by a tombstone. `source.file` and `pos` order a table's changes
-as Hudi needs it: `tidb.<ms of the commit>`, then the TSO's logical part and the message's offset.
+The envelope has all fields always (Flink needs `before`); a delete is followed by a tombstone. `source.file` and `pos`
+order a table's changes as Hudi's MysqlDebeziumSource needs it: `tidb.<ms of the commit>`, then the TSO's logical part
+and the message's offset.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class MysqlEncoder:
     def _default(self, column: Column, settings: dict[str, Any]) -> Any:
         """A NOT NULL column's default as JSON has it; None for an expression, or where the form can't hold it.
 
-        A TIMESTAMP's is left out: a reader would take the value for a zero date (types.md §2).
+        A TIMESTAMP's is left out: the connector writes it for a zero date, and a reader would take the value for one.
         """
         if column.default_is_expr or is_clock(column.default) or column.type.kind is Kind.TIMESTAMP:
             return None

@@ -1,7 +1,7 @@
 """Values of Debezium's MySQL connector: payload → plain value, in every handling mode.
 
-Sources: types.md §1 and §4, measured with Debezium 3.6.1; Debezium's documentation of the MySQL connector, "Data type
-mappings". A semantic type name says how a value is written. Where there is none, or no schema at all, the options say
+Sources: Debezium's documentation of the MySQL connector, "Data type mappings"; measured with Debezium 3.6.1. A semantic
+type name says how a value is written. Where there is none, or no schema at all, the options say
 (`decimal_handling_mode`, `time_precision_mode`, `binary_handling_mode`); what they leave open is an error or a flag.
 """
 
@@ -133,7 +133,7 @@ def _data(value: Any) -> bytes:
 
 def _year(_column: Column, value: Any) -> tuple[Value, str]:
     number = _whole(value)
-    if number == 1900:  # no YEAR: what the connector makes of 0000 (types.md §4 row 6)
+    if number == 1900:  # no YEAR: what the connector makes of 0000 (measured)
         return "0", ""
     values.check_year(number)
     return str(number), ""
@@ -236,7 +236,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
     plain = _ESCAPED.sub(r"\1", text)
     if text == plain or plain not in column.elements:
         return utf8_or_bytes(text), ""
-    # Values read from the binlog are escaped as the list is, those of a snapshot are not (types.md §1).
+    # Values read from the binlog are escaped as the list is, those of a snapshot are not (measured).
     return (text, "enum_escape_unknown") if text in column.elements else (plain, "")
 
 
@@ -319,7 +319,7 @@ def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
 
 def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
     text = _zulu(value).replace("T", " ")
-    if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value (types.md §4 row 5)
+    if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value
         return _padded(values.ZERO_TIMESTAMP, column.scale), ""
     # In a NOT NULL column the connector writes the default for the zero value.
     return _padded(text, column.scale), _ambiguous(column, column.has_default and text == column.default)

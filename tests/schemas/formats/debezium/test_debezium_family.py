@@ -67,7 +67,7 @@ def test_rows_through_debezium_avro(golden: Golden, decimal: str) -> None:
 
 
 def test_long_mode_refuses_what_is_no_int64() -> None:
-    """TiCDC's changefeed stops there (types.md §4 row 10); the error says what to set."""
+    """TiCDC's changefeed stops there (upstream `codec/debezium/avro.go`); the error says what to set."""
     made = table(column("n", "bigint", unsigned=True))
     for on_lossy in ("error", "flag"):
         error = Pair("debezium-avro", on_lossy=on_lossy).refusal(change(made, {"n": "9223372036854775808"}))
@@ -203,7 +203,7 @@ def test_ddl_that_avro_can_not_hold_is_refused() -> None:
 
 # ---------------------------------------------------------------------------------- MySQL has no commit_ts
 def test_commit_ts_is_made_of_the_binlogs_time_and_place() -> None:
-    """Flagged, in the order of the binlog, and different for two rows of one millisecond (types.md §4 row 20)."""
+    """Flagged, in the order of the binlog, and different for two rows of one millisecond."""
     decoder = connector.side().decoder()
     messages = [m for m in connector.json_messages("default") if str(m.topic).endswith(("nopk", "ukonly"))]
     rows = [e for m in messages for e in decoder.decode(m) if isinstance(e, RowChange) and e.op != "r"]

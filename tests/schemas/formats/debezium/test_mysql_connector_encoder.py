@@ -64,7 +64,7 @@ def _flag_names(event: RowChange) -> set[str]:
 )
 @each("golden", **sampled(SOURCES))
 def test_every_format_comes_back(golden: Golden, form: dict[str, Any]) -> None:
-    """event → connector's message → event: the same row, and a flag for what types.md §4 says is lost."""
+    """event → connector's message → event: the same row, and a flag for what docs/formats.md says is lost."""
     registry, decoder = Registry(), golden.side(ddl=True).decoder()
     there = _registry_side(registry, None, **form, on_lossy="flag").encoder()
     back = _registry_side(registry, golden.definitions, **form).decoder()
@@ -106,7 +106,7 @@ def _round_trip(event: RowChange, there: Encoder, back: Any, origin: Message, zo
 
 
 def _all_in_nanoseconds(event: RowChange) -> bool:
-    """Whether every DATETIME lies between 1677 and 2262 (types.md §4 row 8), or has no number at all."""
+    """Whether every DATETIME lies between 1677 and 2262, as nanoseconds can, or has no number at all."""
     names = [c.name for c in event.table.columns if c.type.name == "datetime"]
     texts = [str(side[n]) for side in (event.before, event.after) if side for n in names if side.get(n) is not None]
     dates = [t for t in texts if not is_zero_date(t) and t[:2] != "00"]

@@ -185,7 +185,7 @@ def test_ddl_and_watermarks_do_not_go_among_rows() -> None:
     ],
 )
 def test_what_a_form_can_not_hold(kind: str, value: Any, options: dict[str, Any], flag: str) -> None:
-    """Refused by default, flagged where that is asked for (types.md §4 rows 1, 4, 7, 9)."""
+    """Refused by default, flagged where that is asked for."""
     made = table(column("c", kind, unsigned=kind == "bigint", length=18, scale=2 if kind == "decimal" else 6))
     error = Pair("debezium-mysql", **options).refusal(change(made, {"c": value}))
     assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
@@ -203,7 +203,7 @@ def test_what_a_form_can_not_hold(kind: str, value: Any, options: dict[str, Any]
     ],
 )
 def test_times_without_any_form_are_always_refused(kind: str, value: str, mode: str) -> None:
-    """Types.md §4 rows 7 and 8: the connector writes NULL, or stops."""
+    """The connector writes NULL, or stops (measured)."""
     made = table(column("c", kind, scale=0))
     for on_lossy in ("error", "flag"):
         error = Pair("debezium-mysql", time_precision_mode=mode, on_lossy=on_lossy).refusal(change(made, {"c": value}))

@@ -1,4 +1,4 @@
-"""Open Protocol: the documents' logs, values, frames, and shapes that are read by a regular expression."""
+"""Open Protocol: the logs in TiDB's documentation, values, frames, and shapes that are read by a regular expression."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases, sampled
 from tests.support.rows import ORIGIN, Tables, change, column, table
 
-# ---- the documents' example logs: releases of 2020, without flags, VARCHAR as base64
+# ---- the example logs of TiDB's documentation: releases of 2020, without flags, VARCHAR as base64
 _LOGS = r"""
 1. [key="{\"ts\":415508856908021766,\"scm\":\"test\",\"tbl\":\"t1\",\"t\":2}"] [value="{\"q\":\"CREATE TABLE test.t1(id int primary key, val varchar(16))\",\"t\":3}"]
 2. [key="{\"ts\":415508856908021766,\"t\":3}"] [value=]
