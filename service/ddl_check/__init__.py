@@ -1,2 +1,1 @@
-"""What would a DDL statement do to a changefeed? Pure: tables, settings and a registry's answers go in, a report "
-"out."""
+"""What would a DDL statement do to a changefeed? Pure: tables, settings and a registry's answers in, a report out."""

@@ -62,7 +62,7 @@ def _told(column: Any, want: Any, got: Any, flags: list[str], typed: bool, exten
     if column.type in (DATE, DATETIME) and (want[:4] == "0000" or "-00" in want):
         return got is None or f"temporal_zero_ambiguous:{name}" in flags
     if column.type in (DATE, DATETIME) and want[:4] < "0100":
-        return True  # years below 100 are moved by TiCDC, and nothing tells (row 3)
+        return True  # years below 100 are moved by TiCDC, and nothing tells
     if column.type in (DATETIME, TIME):  # only a definition tells the fraction digits
         return not typed and _unpadded(want) == _unpadded(got)
     # Empty text is the base64 of nothing, and the empty text: both are empty.
