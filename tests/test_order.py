@@ -100,7 +100,9 @@ def test_the_tests_of_a_change() -> None:
         *("tests/docs", "tests/e2e", "tests/schemas/formats/test_matrix.py", "tests/spark_jobs", "tests/survival"),
         "tests/test_order.py",
     ]
-    assert to_run(["tests/service/ui/conftest.py", "tests/README.md", "tests/service/ui/test_gone.py"]) == ["tests/service/ui"]
+    assert to_run(["tests/service/ui/conftest.py", "tests/README.md", "tests/service/ui/test_gone.py"]) == [
+        "tests/service/ui"
+    ]
     assert to_run(["tests/support/kafka.py"]) == to_run(["a_new_package/a.py"]) == ["tests"]
     assert [one for _, tests in TESTS for one in tests if not (ROOT / one).exists()] == []
     assert [start for start, _ in TESTS if not (ROOT / start).exists()] == []
