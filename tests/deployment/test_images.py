@@ -39,14 +39,14 @@ if "service" in parts:
     create_app(Settings(store="sqlite:///" + sys.argv[3]))
 from base64 import b64decode
 from schemas.model.event import Message
-from schemas.inspect.explain import Question, explain
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.model.options import Options
 from schemas.formats.base import Context
 options = Options.of({}, time_zone="UTC")
 for line in open("tests/golden/{}/wide.default.jsonl".format(sys.argv[4])):
     one = json.loads(line)
     message = Message(*(one[name] and b64decode(one[name]) for name in ("key_b64", "value_b64")))
-    assert explain(Question(message, sys.argv[4], Context(None, None, options), options, None))["events"]
+    assert explain(ExplainRequest(message, sys.argv[4], Context(None, None, options), options, None))["events"]
 print("all there")
 """
 _STAGES = {"service": ("schemas", "service"), "spark": ("schemas", "spark_jobs")}

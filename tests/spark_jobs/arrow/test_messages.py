@@ -208,7 +208,7 @@ class _OpenReader(SlowReader):
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     here = __name__
-    monkeypatch.setattr(batches, "COMPILED", True)
+    monkeypatch.setattr(arrow_messages, "COMPILED", True)
     for module in (batches, arrow_messages):
         monkeypatch.setattr(module, "READERS", {"avro": f"{here}:_AvroReader", "open": f"{here}:_OpenReader"})
     monkeypatch.setattr(arrow_messages, "WRITERS", {"debezium": f"{here}:_DebeziumWriter"})

@@ -198,7 +198,7 @@ def test_without_numba_all_is_left() -> None:
         "import sys; sys.modules['numba'] = None\n"
         "from spark_jobs.arrow.table_decoders import *; import pyarrow as pa\n"
         "d = ArrowJsonDecoder('open', Table(TableId('a', 'b'), ()))\n"
-        "print(COMPILED, warm(), d.decode(pa.array([b'', b'x']), pa.array([b'', b''])))"
+        "print(COMPILED, warm_json(), d.decode(pa.array([b'', b'x']), pa.array([b'', b''])))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -99,6 +100,19 @@ def test_a_timestamp_that_is_none_is_null(spark: SparkSession) -> None:
     assert [row.ms for row in found] == [None, 0, 5]
 
 
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Stages are compiled, also where the session interprets expressions."""
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = [spark.conf.get(name) or "" for name in names]
+    for name, value in zip(names, ("true", "FALLBACK"), strict=True):
+        spark.conf.set(name, value)
+    yield
+    for name, value in zip(names, before, strict=True):
+        spark.conf.set(name, value)
+
+
+@pytest.mark.usefixtures("compiled")
 def test_of_a_wide_table_hotspot_can_compile_every_method(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
