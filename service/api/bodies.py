@@ -57,7 +57,7 @@ def check_size(found: Mapping[str, Any], services: Services) -> None:
 async def limited(call: Called) -> bytes:
     """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
 
-    A request that is tried again (`api.held`) has it already, and its patience begins to run when it has.
+    A request that is tried again (`api.routing`) has it already, and its patience begins to run when it has.
     """
     found = getattr(call.request.state, "body", None)
     if found is None:

@@ -1,7 +1,7 @@
 """The OpenAPI description: what the routes take and answer, as tables.
 
-Routes read their parameters by JAX-RS's rules (`api.call`) and bodies by Jackson's (`api.bodies`), which no generated
-description knows; so the paths and methods come from FastAPI and the rest from here.
+Routes read their parameters by JAX-RS's rules (`api.request`) and bodies by Jackson's (`api.bodies`), which no
+generated description knows; so the paths and methods come from FastAPI and the rest from here.
 """
 
 from __future__ import annotations

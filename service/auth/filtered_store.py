@@ -37,7 +37,7 @@ _NAMING: Final = (_ALIAS, "aliasForDeks")
 
 
 class FilteredReader:
-    """Keeps the promises of `registry.ports.Reader` for the subjects that may be read."""
+    """Keeps the promises of `registry.ports.StoreReader` for the subjects that may be read."""
 
     def __init__(self, tx: StoreReader, access: Access) -> None:
         self._tx, self._access = tx, access
@@ -166,7 +166,7 @@ class FilteredReader:
 
 
 class FilteredWriter(FilteredReader):
-    """Keeps the promises of `registry.ports.Writer`; raises FORBIDDEN for a change that is not allowed.
+    """Keeps the promises of `registry.ports.StoreWriter`; raises FORBIDDEN for a change that is not allowed.
 
     Who may write a subject may also replace versions of it in the same transaction, and who may delete it may remove
     the config and mode that go with it. An alias of a hidden subject takes no schema: under its own name nobody who
