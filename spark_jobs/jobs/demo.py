@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,17 +48,19 @@ def run(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError("USAGE", details=f"--dir {folder}: {error.strerror or error}") from error
-    with _sample("shop.schemas.jsonl") as schemas, _sample("shop.messages.jsonl") as messages, _spark() as starting:
-        with ExitStack() as ending:
-            with step("demo", "starting the registry"):
-                url = ending.enter_context(_service(folder))
-            _say(f"registry on {url}, store {folder / 'registry.db'}")
-            _register(schemas, url)
-            with step("demo", "starting Spark"):
-                spark = starting.result()
-            code = _pipeline(spark, messages, url, folder)
-        _say(f"done in {time.monotonic() - began:.1f} s")
-        return code
+    with (
+        _sample("shop.schemas.jsonl") as schemas,
+        _sample("shop.messages.jsonl") as messages,
+        _spark() as starting,
+        _service(folder) as url,
+    ):
+        _say(f"registry on {url}, store {folder / 'registry.db'}")
+        _register(schemas, url)
+        with step("demo", "starting Spark"):
+            spark = starting.result()
+        code = _pipeline(spark, messages, url, folder)
+    _say(f"done in {time.monotonic() - began:.1f} s")
+    return code
 
 
 @contextmanager
@@ -97,7 +99,9 @@ def _service(folder: Path) -> Iterator[str]:
         subprocess.Popen(command, stderr=subprocess.PIPE, stdout=log, text=True) as process,
     ):
         try:
-            yield _address(process, log)
+            with step("demo", "starting the registry"):
+                url = _address(process, log)
+            yield url
         finally:
             process.terminate()
             try:
