@@ -124,11 +124,6 @@ def record_table(spark: SparkSession, defined: bool, types: str) -> Iterator[Row
     yield from _of_tables(spark, formats, defined, types=types)
 
 
-def record_avro(spark: SparkSession, check: str) -> Iterator[Row]:
-    """One table of Avro by the reader in the JVM."""
-    yield from _of_tables(spark, ("avro",), False, check=check)
-
-
 def record_without_classes(spark: SparkSession) -> Iterator[Row]:
     """One table of Avro where the JVM takes no classes of ours."""
     application = str(spark.sparkContext.applicationId)
@@ -231,7 +226,7 @@ GROUPS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "spark table with definitions": lambda spark: record_table(spark, True, "exact"),
     "spark table typed": lambda spark: record_table(spark, True, "typed"),
     "spark avro typed": lambda spark: _of_tables(spark, ("avro",), False, types="typed"),
-    "spark avro header": lambda spark: record_avro(spark, "header"),
+    "spark avro header": lambda spark: _of_tables(spark, ("avro",), False, check="header"),
     "spark avro without classes": record_without_classes,
     "spark transcode": record_transcode,
     "spark commands": record_commands,
