@@ -19,6 +19,7 @@ from tests.support import class_archive
 from tests.support.costs import Measuring
 from tests.support.order import SlowUntil, longest_first
 from tests.support.sharing import Run
+from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _OWN_OPTIONS = "SPARK_SUBMIT_OPTS" not in os.environ
 if _OWN_OPTIONS:
     os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", class_archive.SHORT_LIVED)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     # A shell starts what runs in its background so; processes that tests send a Ctrl-C to would inherit it.
@@ -37,18 +38,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 _MANY = 5  # files with Spark, from which on it is worth it to warm up together
 RUN = pytest.StashKey[Run]()
-QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.databricks.delta.stats.collect": "false",
-}
-
-
-# To compile an expression takes longer than to interpret it for a few rows. Runs of all tests compile, as jobs do.
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -139,7 +128,10 @@ def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local session on two cores with the Avro, Kafka and Delta jars."""
+    """A local session on two cores with the Avro, Kafka and Delta jars.
+
+    Quick runs interpret expressions; runs of all tests compile them, as jobs do.
+    """
     from spark_jobs.lake.tables import delta_config
     from spark_jobs.spark.session import spark_session
 

@@ -14,16 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.spark_settings import SHORT_LIVED
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / ".cache" / "spark-classes.jsa"
-# Of each JVM that a test starts with Spark in it, in this process or another: it lives for seconds or minutes, and the
-# compiler for long runs would take more of them than it gives back. Without it, HotSpot gives code 48 MB, which
-# a session of many tests fills: then it throws out what it compiles again. Spark's and Delta's classes take 200 MB of
-# metaspace; at each of some sizes on the way there the whole heap would be collected.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 
 
 def java_options() -> str:

@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING
 from spark_jobs.commands.main import main
 from spark_jobs.lake import tables
 from spark_jobs.spark.session import _JVM_OPTIONS
+from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# It lives for seconds: less time for compilers, and for tasks over nothing.
-_SHORT = {
-    "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.databricks.delta.snapshotPartitions": "1", "spark.databricks.delta.stats.collect": "false",
-    _JVM_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
-}  # fmt: skip
+_SHORT = {**QUICK, **INTERPRETED, "spark.sql.shuffle.partitions": "1", _JVM_OPTIONS: SHORT_LIVED}
 
 
 def run(spark: SparkSession, words: list[str]) -> int:

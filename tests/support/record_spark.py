@@ -41,7 +41,7 @@ def session() -> SparkSession:
     """A session as that of quick tests, for the command: what expressions give is the same, compiled or interpreted."""
     from spark_jobs.lake.tables import delta_config
     from spark_jobs.spark.session import spark_session
-    from tests.conftest import INTERPRETED, QUICK
+    from tests.support.spark_settings import INTERPRETED, QUICK
 
     return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **delta_config()})
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.runtime.java import find_java, spark_java_home
 from spark_jobs.spark.session import RUNTIME, spark_session, submitted_options
-from tests.support.class_archive import SHORT_LIVED
+from tests.support.spark_settings import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 
