@@ -1,0 +1,25 @@
+"""Each folder of the packages has its place in a layer contract of pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+
+from tests.support.golden import ROOT
+
+RULES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+
+
+def containers() -> Iterator[str]:
+    """Packages that have packages."""
+    for root in RULES["root_packages"]:
+        for file in sorted((ROOT / root).rglob("*/__init__.py")):
+            yield ".".join(file.parent.parent.relative_to(ROOT).parts)
+
+
+def test_a_new_folder_has_to_be_placed() -> None:
+    """Where folders lie, an exhaustive contract names them all; lint-imports checks the names."""
+    exhaustive = {one for rule in RULES["contracts"] if rule.get("exhaustive") for one in rule["containers"]}
+    inner = set(containers())
+    assert len(inner) > 10
+    assert sorted(inner - exhaustive) == [], "no layer contract of pyproject.toml has exhaustive = true for these"
