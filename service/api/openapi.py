@@ -32,6 +32,7 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("get", _VERSION): ("deleted", *_SHOWN),
     ("get", f"{_VERSION}/schema"): ("deleted", "format"),
     ("get", f"{_VERSION}/referencedby"): ("deleted", *_PAGE),
+    ("post", f"{_VERSION}/tags"): ("format",),
     ("delete", _VERSION): ("permanent",),
     ("get", "/schemas"): ("subjectPrefix", "deleted", "latestOnly", "aliases", "ruleType", *_PAGE),
     ("get", _ID): ("subject", "fetchMaxId", *_SHOWN),
@@ -59,8 +60,52 @@ QUERY: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("get", "/history/{db}/{table}/at/{when}"): ("changefeed", "keyspace", "ddl_time_zone", "inclusive"),
     ("get", "/lineage"): ("job", "topic", "table", "subject", *_PAGE),
 }
+
+# A query parameter → what it is for.
+TEXTS: Final[dict[str, str]] = {
+    "offset": "How many entries of the list to leave out",
+    "limit": "How many entries at most",
+    "subjectPrefix": "Subjects that begin so: NAME in the default context, :.CONTEXT:NAME in another, :*:NAME in all",
+    "contextPrefix": "Contexts that begin so",
+    "deleted": "Soft-deleted ones too",
+    "deletedOnly": "Only soft-deleted ones",
+    "deletedAsNegative": "Soft-deleted versions too, with a minus sign",
+    "permanent": "Delete for good what is soft-deleted",
+    "latestOnly": "Only the latest version of each subject",
+    "aliases": "Versions of subjects with an alias that begins so, too",
+    "ruleType": "Schemas with rules of this type: there are none",
+    "subject": "The subject whose context has the id",
+    "fetchMaxId": "The answer also says the highest id",
+    "format": "Another form of the text: resolved (Avro), serialized or ignore_extensions (Protobuf)",
+    "referenceFormat": "qualified: subjects of references with their contexts",
+    "findTags": "Where a schema has this tag; may come several times, * stands for all",
+    "key": "A property of the metadata; may come several times",
+    "value": "Its value; may come several times, in the order of the keys",
+    "normalize": "Compare and keep the schema in its normal form",
+    "force": "Register without the check of compatibility",
+    "verbose": "The answer says what is not compatible",
+    "defaultToGlobal": "What holds here, from wider scopes where nothing is set",
+    "recursive": "The modes of the subjects in the scope too",
+    "changefeed": "Its name; not needed where there is one",
+    "keyspace": "The changefeed's, the first part of the schemas' namespaces",
+    "ddl_time_zone": "The zone of the DDL's session, for TIMESTAMP defaults",
+    "db": "Only of this database",
+    "table": "Only of this table",
+    "from": "Since this commit_ts or RFC 3339 time",
+    "to": "Up to this commit_ts or RFC 3339 time",
+    "registry": "false leaves out the newest schemas that no version gives",
+    "inclusive": "What the table is just after the DDL at this commit_ts",
+    "job": "Only rows of this job",
+    "topic": "Only rows of this topic",
+}
+# (how paths begin, parameter) → what it is for there.
+TEXTS_BELOW: Final[dict[tuple[str, str], str]] = {
+    ("/mode", "force"): "Change to IMPORT in spite of subjects that are there",
+    ("/lineage", "table"): "Only rows of this table, as db.table",
+    ("/lineage", "subject"): "Only rows whose schema id this subject has",
+}
 _NUMBERS: Final = frozenset({*_PAGE, "id"})
-_TEXTS: Final = frozenset(
+_STRINGS: Final = frozenset(
     {"subjectPrefix", "contextPrefix", "subject", "ruleType", "format", "referenceFormat", "findTags", "key", "value"}
     | {"version", "guid", "context", "namespace", "name"}
     | {"changefeed", "keyspace", "ddl_time_zone", "db", "table", "when", "from", "to", "job", "topic"}
@@ -200,14 +245,25 @@ def description(app: FastAPI) -> Json:
 
 def parameters(method: str, path: str) -> list[Json]:
     inside = [{"name": name, "in": "path", "required": True} for name in re.findall(r"{(\w+)}", path)]
-    after = [{"name": name, "in": "query", "required": False} for name in QUERY.get((method, path), ())]
+    after = [
+        {"name": name, "in": "query", "required": False, "description": description_of(path, name)}
+        for name in QUERY.get((method, path), ())
+    ]
     return [one | {"schema": kind_of(str(one["name"]))} for one in (*inside, *after)]
+
+
+def description_of(path: str, name: str) -> str:
+    """What a query parameter is for. KeyError where the tables do not say it."""
+    return (
+        next((text for (head, one), text in TEXTS_BELOW.items() if one == name and path.startswith(head)), "")
+        or (TEXTS[name])
+    )
 
 
 def kind_of(name: str) -> Json:
     if name in _NUMBERS:
         return {"type": "integer", "format": "int32"}
-    return {"type": "string", "minLength": 1} if name in _TEXTS else {"type": "boolean"}
+    return {"type": "string", "minLength": 1} if name in _STRINGS else {"type": "boolean"}
 
 
 def responses(method: str, path: str) -> Json:

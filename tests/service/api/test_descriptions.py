@@ -1,0 +1,143 @@
+"""/openapi.json and the pages say what the routes are and which parameters they read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from fastapi import FastAPI
+
+from service.api.openapi import QUERY, TEXTS, TEXTS_BELOW
+from service.app import create_app
+from service.settings import Settings
+from tests.support.golden import ROOT
+from tests.support.routes import routes
+from tests.support.table import check_rows
+
+Route = tuple[str, str, Any]
+_READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit")}
+_OF_ANY_SCHEMA: Final = {"findTags", "referenceFormat"}  # read for each answer, also where it has neither
+_VERBS: Final = re.compile(r"\b(GET|POST|PUT|DELETE)\b")
+_PAGING: Final = {"offset", "limit"}
+_OTHER_PAGES: Final = ("history", "dry-run", "spark")
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    made = create_app(Settings(store=f"sqlite:///{tmp_path_factory.mktemp('app') / 'r.db'}"))
+    yield made
+    made.state.services.registry.store.close()
+
+
+@pytest.fixture(scope="module")
+def described(app: FastAPI) -> list[Route]:
+    """The routes of /openapi.json."""
+    paths = app.openapi()["paths"]
+    return [one for one in routes(app.routes) if one[0].lower() in paths.get(one[1], ())]
+
+
+def test_every_query_parameter_is_described(app: FastAPI, described: list[Route]) -> None:
+    """What a route reads, by its code, is in /openapi.json, with a text; and the reverse."""
+    paths = app.openapi()["paths"]
+
+    def check(route: Route) -> None:
+        method, path, _ = route
+        said = {one["name"]: one for one in paths[path][method.lower()]["parameters"] if one["in"] == "query"}
+        read = parameters(route[2].endpoint)
+        assert read - _OF_ANY_SCHEMA <= set(said), "a row of openapi.QUERY?"
+        assert set(said) <= read, "no route reads it"
+        assert [name for name, one in said.items() if len(one["description"]) < 10] == []
+
+    check_rows(described, check, name=lambda route: f"{route[0]} {route[1]}")
+    named = set(chain(*QUERY.values()))
+    assert named == set(TEXTS), "a row of openapi.TEXTS?"
+    assert {name for _, name in TEXTS_BELOW} <= named
+    assert {(method.upper(), path) for method, path in QUERY} <= {(method, path) for method, path, _ in described}
+
+
+def parameters(function: Callable[..., Any]) -> set[str]:
+    """Query parameters that it and the functions it hands `call` to read."""
+    return set(chain.from_iterable(_read(function, set())))
+
+
+def _read(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[set[str]]:
+    seen.add(function)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.DictComp | ast.ListComp) and any(map(_reader, ast.walk(node))):
+            yield {text for one in node.generators for text in _texts(ast.walk(one.iter))}
+        if not isinstance(node, ast.Call):
+            continue
+        if _reader(node):
+            assert isinstance(node.func, ast.Attribute)
+            yield {*_READERS[node.func.attr], *_texts(node.args[:1] if node.func.attr != "page" else ())}
+        elif isinstance(node.func, ast.Name) and node.args and ast.unparse(node.args[0]) == "call":
+            yield set(_texts(node.args))
+            callee = inspect.unwrap(function).__globals__[node.func.id]
+            if callee not in seen:
+                yield from _read(callee, seen)
+
+
+def _reader(node: ast.AST) -> bool:
+    """It is `call.text(…)` or the like."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in {f"call.{name}" for name in _READERS}
+
+
+def _texts(nodes: Any) -> Iterator[str]:
+    return (one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def test_the_pages_name_every_route(described: list[Route]) -> None:
+    """docs/registry.md lists what there is; of /history and /lineage the pages that it links to do."""
+    there: dict[str, set[str]] = {}
+    for method, path, _ in described:
+        there.setdefault(_unnamed(path), set()).add(method)
+    listed = {"/openapi.json"}
+
+    def check(row: tuple[str, str]) -> None:
+        paths = [path for text in re.findall(r"`([^`]+)`", row[0]) for path in _meant(text, row[0], there)]
+        listed.update(paths)
+        methods = set().union(*(there[path] for path in paths))
+        assert methods <= set(_VERBS.findall(row[1])) <= {*methods, "GET"}
+        asked = {name for (method, path), names in QUERY.items() if _unnamed(path) in paths for name in names}
+        said = set(re.findall(r"`(\w+)`", row[1])) | (_PAGING if "paging" in row[1] else set())
+        assert asked <= said
+
+    check_rows(_rows(), check, name=lambda row: row[0])
+    pages = "".join(_unnamed((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")) for page in _OTHER_PAGES)
+    elsewhere = {path for path in there if path.startswith(("/history/", "/lineage"))}
+    assert sorted(set(there) - listed - elsewhere) == [], "docs/registry.md, What it answers"
+    assert [f"{method} {path}" for path in sorted(elsewhere) for method in there[path]
+            if not re.search(rf"{method} {re.escape(path)}[^/\w]", pages)] == []  # fmt: skip
+
+
+def _rows() -> Iterator[tuple[str, str]]:
+    """(paths, methods) of the table; without the line of what other pages describe, and of the context's paths."""
+    text = (Path(ROOT) / "docs" / "registry.md").read_text(encoding="utf-8")
+    table = text.partition("| path | methods |\n|---|---|\n")[2].partition("\n\n")[0]
+    for line in table.splitlines():
+        paths, methods = (cell.strip() for cell in line.strip("|").split(" | ", 1))
+        if not paths.startswith(("`/history/…`", "`/contexts/{c}/…`")):
+            yield paths, methods
+
+
+def _meant(text: str, cell: str, there: dict[str, set[str]]) -> list[str]:
+    """The routes that a path of the first column stands for: after, beside or without the first one of its cell."""
+    first, path = _unnamed(re.findall(r"`([^`]+)`", cell)[0]), _unnamed(text)
+    if path == "/openapi.json":
+        return []
+    if path.endswith("/…"):
+        return [one for one in there if one.startswith(path[:-1])]
+    whole = (first,) if path == first else (first + path, first.rpartition("/")[0] + path, path)
+    return [next(one for one in whole if one in there)]
+
+
+def _unnamed(text: str) -> str:
+    return re.sub(r"{[^}/\"]+}", "{}", text)
