@@ -106,6 +106,8 @@ class Format:
     carries_ddl: DDL events stand between its rows, and their tables can be learned from them.
     needs_schemas: no message can be read without a registry; uses_schemas: some can't, those in JSON can.
     writes: it has an encoder.
+    protocols: what TiCDC calls it in `protocol=` of a sink URI; none where TiCDC does not write it, or calls it by
+    another format's name.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 
@@ -118,6 +120,7 @@ class Format:
     uses_schemas: bool = False
     in_order: bool = False
     writes: bool = True
+    protocols: tuple[str, ...] = ()
 
 
 def read_only(name: str) -> Callable[[Context], Encoder]:

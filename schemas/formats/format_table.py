@@ -21,19 +21,34 @@ from schemas.formats.simple.decoder import SimpleDecoder
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
-        Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True),
-        Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True),
-        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True),
+        Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True, protocols=("avro", "flat-avro")),
+        Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True, protocols=("craft",)),
         Format(
-            "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True
+            "debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True, protocols=("debezium",),
+        ),
+        Format(
+            "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True,
+            protocols=("debezium-avro",),
         ),
         Format(
             "debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
             carries_ddl=True,
         ),
-        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True),
+        Format("open", OpenDecoder, OpenEncoder, carries_ddl=True, protocols=("default", "open-protocol")),
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
-        Format("simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False),
-        Format("canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False),
+        Format(
+            "simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False,
+            protocols=("simple",),
+        ),
+        Format(
+            "canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False,
+            protocols=("canal-json",),
+        ),
     )
 }  # fmt: skip
+
+WRITTEN: tuple[str, ...] = tuple(row.name for row in FORMATS.values() if row.writes)
+FROM_TICDC: tuple[str, ...] = tuple(row.name for row in FORMATS.values() if row.protocols)
+"""The formats that TiCDC has a protocol for."""
+WITH_SCHEMA_IDS: tuple[str, ...] = tuple(row.name for row in FORMATS.values() if row.needs_schemas or row.uses_schemas)
+"""The formats whose messages may name a schema of a registry."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from schemas.formats.base import Context, Decoder, FieldPosition
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from schemas.formats.framing import unframed
 from schemas.inspect.field_positions import traces
 from schemas.inspect.format_detection import sniff
@@ -25,7 +25,6 @@ from schemas.model.table import Column
 from schemas.model.type_text import type_text
 from schemas.plain.writer import plain_event, plain_value
 
-_AVRO = ("avro", "debezium-avro", "debezium-mysql")
 _OUT_OF_BAND = {1: "0x01, then a DDL event as JSON", 2: "0x02, then a watermark as uint64 big-endian"}
 _FIRST_BYTE = {
     "craft": "version 1; the last bytes say where the size tables begin",
@@ -148,7 +147,7 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             head = data[: 16 if part == "key" else 8]
             says = "version 1, then length and body of each event" if part == "key" else "length and body of each event"
             yield {"part": part, "hex": head.hex(), "says": says}
-        elif name in _AVRO and data[:1] in (b"\x00", b"\x03") and len(data) != 9:
+        elif name in WITH_SCHEMA_IDS and data[:1] in (b"\x00", b"\x03") and len(data) != 9:
             yield _header(part, data)
         elif name == "avro" and data[:1] == b"\x03":
             yield {"part": part, "hex": data[:1].hex(), "says": "0x03, then the delete's commit_ts, uint64 big-endian"}
@@ -174,7 +173,13 @@ def _header(part: str, data: bytes) -> dict[str, Any]:
 def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
     message = question.message
     for part, data in (("key", message.key), ("value", message.value)):
-        if name not in _AVRO or data is None or data[:1] not in (b"\x00", b"\x03") or len(data) < 5 or len(data) == 9:
+        if (
+            name not in WITH_SCHEMA_IDS
+            or data is None
+            or data[:1] not in (b"\x00", b"\x03")
+            or len(data) < 5
+            or len(data) == 9
+        ):
             continue
         try:
             schema_id = unframed(data, part)[0]

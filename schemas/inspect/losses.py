@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.formats.debezium.connect.value_writers import adjusted_year, is_zero_date
+from schemas.formats.format_table import WRITTEN
 from schemas.model import values
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Value
@@ -26,7 +27,6 @@ JSON_DOUBLE = ("debezium", "debezium/noschema", "debezium/ext", "debezium-mysql/
 BY_NUMBER = ("open", "open-tiflow", "craft")
 EXACT = ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql")
 BARE = ("debezium/noschema", "debezium-mysql/noschema")
-ALL = ("avro", *BY_NUMBER, *FAMILY)
 
 
 @dataclass(frozen=True)
@@ -302,9 +302,9 @@ OF_TARGET: tuple[Loss, ...] = (
          (Kind.DATETIME, Kind.TIME), becomes=_to_millis),
     Loss(8, "DATETIME outside 1677-09-21 to 2262-04-11", ("debezium-mysql/nanoseconds",), "", "", "LOSSY_VALUE",
          (Kind.DATETIME,)),
-    Loss(15, "TIMESTAMP in the hour that a zone has twice", ALL, "cell", "timestamp_fold", "", (Kind.TIMESTAMP,),
+    Loss(15, "TIMESTAMP in the hour that a zone has twice", WRITTEN, "cell", "timestamp_fold", "", (Kind.TIMESTAMP,),
          becomes=_same_clock),
-    Loss(15, "TIMESTAMP in the hour that a zone leaves out", ALL, "", "", "INVALID_VALUE", (Kind.TIMESTAMP,)),
+    Loss(15, "TIMESTAMP in the hour that a zone leaves out", WRITTEN, "", "", "INVALID_VALUE", (Kind.TIMESTAMP,)),
     Loss(16, "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells", FAMILY,
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
@@ -343,20 +343,21 @@ OF_TARGET: tuple[Loss, ...] = (
 OF_SOURCE: tuple[Loss, ...] = (
     Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
          "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal"), becomes=_number),
-    Loss(1, "DECIMAL that came rounded beyond its precision", ALL, "", "lossy_decimal", "INVALID_VALUE",
+    Loss(1, "DECIMAL that came rounded beyond its precision", WRITTEN, "", "lossy_decimal", "INVALID_VALUE",
          (Kind.DECIMAL,), _was("lossy_decimal")),
-    Loss(9, "BIGINT that may be UNSIGNED", ALL, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,), undefined=True),
-    Loss(OTHER, "FLOAT that TiCDC damaged in Craft", ALL, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
+    Loss(9, "BIGINT that may be UNSIGNED", WRITTEN, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,),
+         undefined=True),
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft", WRITTEN, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
          _was("float_damaged"), becomes=_is_damaged),
-    Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", ALL, "", "float_damaged", "INVALID_VALUE",
+    Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", WRITTEN, "", "float_damaged", "INVALID_VALUE",
          (Kind.FLOAT,), _was("float_damaged")),
-    Loss(13, "ENUM and SET of which only the number is known", ALL, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
+    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
     Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
-    Loss(OTHER, "columns whose type the source does not tell", ALL, "", "", "TYPE_UNKNOWN",
+    Loss(OTHER, "columns whose type the source does not tell", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
-    Loss(20, "commit_ts where the source has none", ALL, "commit_ts", "synthetic_commit_ts"),
-    Loss(OTHER, "a row without some of its columns", ALL, "", "", "INVALID_VALUE", when=_absent),
-    Loss(OTHER, "an insert or update of which only the key was sent", ALL, "", "", "KEY_ONLY_ROW"),
+    Loss(20, "commit_ts where the source has none", WRITTEN, "commit_ts", "synthetic_commit_ts"),
+    Loss(OTHER, "a row without some of its columns", WRITTEN, "", "", "INVALID_VALUE", when=_absent),
+    Loss(OTHER, "an insert or update of which only the key was sent", WRITTEN, "", "", "KEY_ONLY_ROW"),
 )  # fmt: skip
 LOSSES = (*OF_TARGET, *OF_SOURCE)
 

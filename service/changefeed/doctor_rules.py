@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from schemas.formats.format_table import FROM_TICDC
 from service.changefeed.doctor_input import DoctorInput
-from service.changefeed.setting_keys import READ_HERE
 from service.changefeed.settings import Severity
 
 AVRO: Final = ("avro", "debezium-avro")
@@ -61,7 +61,7 @@ def _registered(p: DoctorInput, *levels: str) -> list[str]:
 
 
 def _unreadable(p: DoctorInput) -> list[str]:
-    return [p.protocol] if p.protocol and p.protocol not in READ_HERE else []
+    return [p.protocol] if p.protocol and p.protocol not in FROM_TICDC else []
 
 
 def _silent_ddl(p: DoctorInput) -> list[str]:
@@ -366,7 +366,7 @@ RULES: Final = (
          "checksum does not fit", "Add columns at the end only", _AVRO_FILE),
     # ---- the rest
     DoctorRule("not-read-here", "error", _unreadable,
-         "Protocol {what} is not read by our jobs", f"Use one of {', '.join(READ_HERE)}",
+         "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",
          "ticdc pkg/config/sink_protocol.go"),
     DoctorRule("simple-bootstrap", "warning",
          lambda p: p.on("simple") and min(

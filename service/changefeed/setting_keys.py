@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from schemas.formats.format_table import FORMATS, FROM_TICDC
+
 Form = Literal["text", "flag", "number", "texts"]
 
 
@@ -157,12 +159,9 @@ LISTS: Final[dict[str, frozenset[str]]] = {
 BY_PATH: Final = {key.path: key for key in KEYS}
 BY_URI: Final = {key.uri: key for key in KEYS if key.uri}
 
-# The protocols by all the names that TiCDC reads them by → the name used here (that of
-# `schemas.formats.format_table.FORMATS` where there is one).
+# The protocols by all the names that TiCDC reads them by → the name used here: the format's, where it is one of ours.
 PROTOCOLS: Final = {
-    "default": "open", "open-protocol": "open", "avro": "avro", "flat-avro": "avro", "debezium": "debezium",
-    "debezium-avro": "debezium-avro", "craft": "craft", "simple": "simple", "canal-json": "canal-json",
-    "canal": "canal", "maxwell": "maxwell", "csv": "csv", "outbox-json": "outbox-json",
-}  # fmt: skip
-WITH_REGISTRY: Final = ("avro", "debezium-avro")
-READ_HERE: Final = ("avro", "debezium", "debezium-avro", "open", "craft", "simple", "canal-json")
+    **{protocol: name for name, row in FORMATS.items() for protocol in row.protocols},
+    **{protocol: protocol for protocol in ("canal", "maxwell", "csv", "outbox-json")},
+}
+WITH_REGISTRY: Final = tuple(name for name in FROM_TICDC if FORMATS[name].needs_schemas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,13 +107,18 @@ def warm_craft() -> bool:
 pc: Any = pyarrow.compute
 
 
-FORMATS = ("debezium", "open", "open-tiflow")
+_READERS: Mapping[str, type[DebeziumTableReader] | type[OpenTableReader]] = {
+    "debezium": DebeziumTableReader,
+    "open": OpenTableReader,
+    "open-tiflow": OpenTableReader,
+}
+FORMATS = tuple(_READERS)
 
 
 class ArrowJsonDecoder:
     """Messages of a format in JSON → batches of a table's rows.
 
-    format_: debezium, open or open-tiflow. low, high: commit_ts of the rows that have this version of the table. Not
+    format_: one of FORMATS. low, high: commit_ts of the rows that have this version of the table. Not
     for several threads at once: it learns from what it reads. keyed: of Debezium, whose events have the keys that their
     messages have, rows are left that are known by another key than the table's, or by none.
     """
@@ -127,9 +132,8 @@ class ArrowJsonDecoder:
         high: int = MAX_TSO,
         keyed: bool = False,
     ) -> None:
-        given = (table, options or Options(), low, high)
-        self._typed: DebeziumTableReader | OpenTableReader
-        self._typed = DebeziumTableReader(*given, keyed) if format_ == "debezium" else OpenTableReader(*given)
+        reader, given = _READERS[format_], (table, options or Options(), low, high)
+        self._typed = reader(*given, keyed) if reader is DebeziumTableReader else reader(*given)
         self.columns = self._typed.columns
 
     def decode(self, values: Any, keys: Any = None) -> tuple[list[Any], list[int]]:

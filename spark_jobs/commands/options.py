@@ -12,7 +12,6 @@ from schemas.formats.format_table import FORMATS
 from spark_jobs.sources.subject_names import STRATEGIES
 
 READ = [*sorted(FORMATS), "auto"]
-WRITTEN = sorted(name for name, row in FORMATS.items() if row.writes)
 EPILOG = """\
 places
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
