@@ -22,12 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.fuzz import checked, damaged, material
-from tests.support.golden import GOLDEN, ROOT, Golden, cases
+from tests.support.golden import READ, ROOT, Golden
 
 CORPUS = ROOT / "tests" / "corpus"
 MOST = 400
@@ -134,8 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", default=None, help="the same messages again; another each time without")
     given = parser.parse_args(arguments)
     seed = given.seed or hashlib.sha256(str(time.time_ns()).encode()).hexdigest()[:8]
-    formats = [name for name in FORMATS if (GOLDEN / name).is_dir() and cases(name)]
-    fuzzers = [Fuzzer(name, random.Random(f"{seed} {name}")) for name in formats]
+    fuzzers = [Fuzzer(name, random.Random(f"{seed} {name}")) for name in READ]
     print(f"seed {seed}, {len(fuzzers)} formats, {given.seconds:g} s", file=sys.stderr)
     end = time.monotonic() + given.seconds
     try:

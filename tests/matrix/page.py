@@ -16,7 +16,7 @@ from schemas.formats.base import Context
 from schemas.formats.debezium import avro_schema
 from schemas.formats.debezium import json_schema as json_publish
 from schemas.formats.debezium.mysql_connector import schema
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, WRITTEN
 from schemas.inspect.losses import LOSSES, OF_TARGET, Loss
 from schemas.model.event import RowChange
 from schemas.model.options import Options
@@ -28,7 +28,6 @@ from tests.support.rows import ORIGIN
 
 PAGE = ROOT / "docs" / "formats.md"
 BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of the matrix -->\n"
-WRITTEN = tuple(f.name for f in FORMATS.values() if f.writes)
 _SIZES: dict[Kind, tuple[int | None, int | None]] = {
     Kind.DECIMAL: (30, 10), Kind.BIT: (10, None), Kind.DATETIME: (None, 6), Kind.TIMESTAMP: (None, 6),
     Kind.TIME: (None, 6),

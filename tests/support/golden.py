@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from schemas.formats import format_table
 from schemas.inputs.claim_check_folder import ClaimFolder
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message
@@ -25,7 +26,21 @@ from spark_jobs.sources.table_definitions import TableDefinitions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FORMATS = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow")
+CONNECTOR = "debezium-mysql"  # its messages are Debezium's own: tests/support/connector.py
+FORMATS = tuple(name for name in format_table.WRITTEN if name != CONNECTOR)
+READ = (*FORMATS, *(name for name, row in format_table.FORMATS.items() if not row.writes))
+"""The formats that golden cases are in."""
+ALL = (*READ, CONNECTOR)
+# A case of each: one with all types, and one of several tables and schema versions.
+WIDE = {
+    "avro": "wide.ext1", "craft": "wide.default", "debezium": "wide.ext.schema", "debezium-avro": "wide.str.ext",
+    "open": "wide.default", "open-tiflow": "wide.default", "simple": "wide.json", "canal-json": "wide.compat",
+}  # fmt: skip
+EVOLUTION = {
+    "avro": "evolution.ext1", "craft": "evolution.default", "debezium": "evolution.ext.schema",
+    "debezium-avro": "evolution.str.ext", "open": "evolution.default", "open-tiflow": "evolution.default",
+    "simple": "evolution.json", "canal-json": "evolution.ext",
+}  # fmt: skip
 
 # The tools import each other by bare name; this is the one place that puts their folder on the path.
 _TOOLS = str(ROOT / "tests" / "tools")

@@ -20,7 +20,6 @@ from tests.support.arrow_rows import check_rows
 from tests.support.rows import column, table
 
 pa: Any = pyarrow
-FORMATS = ("debezium", "open", "open-tiflow")
 
 
 def by_python(reader: Decoder, of: Table, message: Message) -> list[RowChange] | None:

@@ -14,10 +14,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests import fuzzing
 from tests.support import connector
-from tests.support.golden import FORMATS, Golden, cases
-
-READ = (*FORMATS, "simple", "canal-json", "debezium-mysql")
-WRITTEN = ("avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow")
+from tests.support.golden import CONNECTOR, Golden, cases
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class OutputCase:
 
 def output_cases(format_: str) -> list[OutputCase]:
     """All cases of a format: offsets count from 0 in each."""
-    if format_ == "debezium-mysql":
+    if format_ == CONNECTOR:
         return list(_connector_cases())
     found = [_golden_case(golden) for golden in cases(format_)]
     corpus = fuzzing.CORPUS / f"{format_}.jsonl"

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType
 
+from schemas.formats.format_table import WRITTEN
 from schemas.plain.writer import json_line
 from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
 from spark_jobs.commands.main import main as run_command
@@ -33,8 +34,8 @@ from spark_jobs.io.message_files import message_line
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from spark_jobs.spark.data_source import change_type
-from tests.support.golden import ROOT, Registry
-from tests.support.output_cases import READ, WRITTEN, OutputCase, output_cases
+from tests.support.golden import ALL, ROOT, Registry
+from tests.support.output_cases import OutputCase, output_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,7 +185,7 @@ def groups() -> dict[str, Callable[[SparkSession | None], Iterator[Row]]]:
 
     found: dict[str, Callable[[SparkSession | None], Iterator[Row]]] = {
         "program": lambda _: record_program.record_program(),
-        **{name: lambda _, name=name: record_format(name) for name in READ},  # type: ignore[misc]
+        **{name: lambda _, name=name: record_format(name) for name in ALL},  # type: ignore[misc]
     }
     for name, record in record_spark.GROUPS.items():
         found[name] = lambda spark, record=record: record(spark)  # type: ignore[misc]

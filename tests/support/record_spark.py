@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from schemas.formats.format_table import WRITTEN
 from schemas.model.errors import BridgeError
 from schemas.model.event import RowChange
 from schemas.model.table import TableId
@@ -20,8 +21,8 @@ from spark_jobs import decode, transcode
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.data_source import register
-from tests.support.golden import Registry
-from tests.support.output_cases import READ, WRITTEN, OutputCase, output_cases
+from tests.support.golden import ALL, EVOLUTION, Registry
+from tests.support.output_cases import OutputCase, output_cases
 from tests.support.record_outputs import Row, digest, kafka_table, run_quietly
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 
 _TOGETHER = 12  # cases in one query
 _AS_TEXT = {"ignoreNullFields": "false"}
-# One case a format, of several tables and schema versions: what repeats a path with files or streams around it.
-_CHOSEN = {
-    "avro": "evolution.ext1", "craft": "evolution.default", "debezium": "evolution.ext.schema",
-    "debezium-avro": "evolution.str.ext", "open": "evolution.default", "open-tiflow": "evolution.default",
-    "simple": "evolution.json", "canal-json": "evolution.ext", "debezium-mysql": "",
-}  # fmt: skip
 
 
 def session() -> SparkSession:
@@ -47,7 +42,8 @@ def session() -> SparkSession:
 
 
 def _chosen(format_: str) -> OutputCase:
-    return next(c for c in output_cases(format_) if c.name.startswith(f"{format_}/{_CHOSEN[format_]}"))
+    """One case of several tables and schema versions: what repeats a path with files or streams around it."""
+    return next(c for c in output_cases(format_) if c.name.startswith(f"{format_}/{EVOLUTION.get(format_, '')}"))
 
 
 def _arguments(case: OutputCase, defined: bool) -> dict[str, Any]:
@@ -83,7 +79,7 @@ def record_maps(spark: SparkSession) -> Iterator[Row]:
     """decode() without `table`: every case, with its definitions where it has some."""
     yield from _together(
         (case.name, "decode()", decode(_frame(spark, case), **_arguments(case, defined=case.ddl_file is not None)))
-        for format_ in READ
+        for format_ in ALL
         for case in output_cases(format_)
     )
 
@@ -120,7 +116,7 @@ def _of_tables(spark: SparkSession, formats: tuple[str, ...], defined: bool, **h
 
 def record_table(spark: SparkSession, defined: bool, types: str) -> Iterator[Row]:
     """One table's structs, of every format, in exact or typed columns."""
-    formats = tuple(f for f in READ if defined or f != "simple")
+    formats = tuple(f for f in ALL if defined or f != "simple")
     yield from _of_tables(spark, formats, defined, types=types)
 
 
@@ -142,7 +138,7 @@ def record_transcode(spark: SparkSession) -> Iterator[Row]:
     """transcode() of all pairs, a case a format."""
 
     def frames() -> Iterator[tuple[str, str, DataFrame]]:
-        for format_ in READ:
+        for format_ in ALL:
             case = _chosen(format_)
             side = case.defined
             for target in WRITTEN:
@@ -160,7 +156,7 @@ def record_commands(spark: SparkSession) -> Iterator[Row]:
     """`decode --spark` and `transcode --spark` to files, `merge` to Delta, the data source: a case a format."""
     register(spark)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for format_ in READ:
+        for format_ in ALL:
             case = _chosen(format_)
             case.write_messages(Path("in.jsonl"))
             Path("schemas.json").write_text(case.schema_lines, encoding="utf-8")
@@ -191,7 +187,7 @@ def _absolute(text: str) -> str:
 def record_streams(spark: SparkSession) -> Iterator[Row]:
     """decode() of a streaming DataFrame, as maps and one table: a case a format."""
     with tempfile.TemporaryDirectory() as folder:
-        for format_ in READ:
+        for format_ in ALL:
             case = _chosen(format_)
             source = Path(folder) / format_
             source.mkdir()

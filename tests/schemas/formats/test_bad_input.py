@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, WRITTEN
 from schemas.inspect.auto_decoder import AUTO
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
@@ -25,10 +25,8 @@ from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
 from tests.support.fuzz import SEED, SMALL, counted, damaged, is_error, lines, material, mutate, mutated
-from tests.support.golden import Golden, Registry, cases, sample
+from tests.support.golden import READ, Golden, Registry, cases, sample
 
-READ = tuple(name for name in FORMATS if name != "debezium-mysql")
-WRITE = tuple(name for name, row in FORMATS.items() if row.writes)
 DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 ALL = [g for name in READ for g in cases(name)]
 # Of the sample each byte is cut off, of the other cases every 13th by default and each in the slow test.
@@ -109,7 +107,7 @@ def test_random_mutations(format_: str, ddl: bool, mutations: int) -> None:
 
 @mutated
 @pytest.mark.parametrize("format_", READ)
-@each("to", WRITE)
+@each("to", WRITTEN)
 def test_random_mutations_through_an_encoder(format_: str, to: str, mutations: int) -> None:
     """What was decoded of a damaged message is written, or refused by WireError; what is written can be read."""
     rng = random.Random(f"{format_} {to} {SEED}")

@@ -15,6 +15,7 @@ import pytest
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.ddl.parser.lexer import LexicalMode
+from schemas.formats.format_table import WRITTEN
 from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.table import TableVersion
@@ -26,9 +27,8 @@ from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, cases
+from tests.support.golden import READ, Golden, Registry, cases
 
-SOURCES = ("avro", "craft", "debezium", "debezium-avro", "open", "open-tiflow", "simple", "canal-json")
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")
 MORE = (
@@ -54,9 +54,9 @@ EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
 WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro"), ("avro", "craft", "open", "open-tiflow")
 
 
-@each("to", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"])
+@each("to", WRITTEN)
 @PARTS
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", READ)
 def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -> None:
     same = Counter[str]()
     for golden in chosen(source, more):
@@ -85,7 +85,7 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
 @each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @PARTS
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", READ)
 def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str, more: bool) -> None:
     tally, wrong = Tally(), list[str]()
     for golden in chosen(source, more):

@@ -24,9 +24,8 @@ from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.stream_definitions import LearningDecoder, StreamDefinitions
 from tests.support import connector, fuzz
 from tests.support.each import each
-from tests.support.golden import Golden, cases
+from tests.support.golden import READ, Golden, cases
 
-READ = tuple(name for name in FORMATS if cases(name))
 Found = list[tuple[Golden, list[Message]]]
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from schemas.formats.base import Context
-from schemas.formats.format_table import FORMATS
 from schemas.inspect.auto_decoder import AutoDecoder
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import WireError
@@ -22,15 +21,13 @@ from spark_jobs.io.message_files import read_messages
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
-from tests.support.golden import GOLDEN, Golden, cases
+from tests.support.golden import GOLDEN, READ, Golden, cases
 
-TICDC = [name for name in ("avro", "debezium", "debezium-avro", "open", "open-tiflow", "craft", "simple", "canal-json")
-         if (GOLDEN / name).is_dir()]  # fmt: skip
 NAMED = {"open-tiflow": "open"}
 EMPTY = "key and value are null: nothing is there to tell"
 
 
-@pytest.mark.parametrize("name", TICDC)
+@pytest.mark.parametrize("name", READ)
 def test_every_message_of_ticdc(name: str) -> None:
     reasons: Counter[str] = Counter()
     seen = 0
@@ -121,7 +118,7 @@ def test_damaged_messages_raise_nothing() -> None:
     """Nor does the decoder that goes by what was sniffed raise anything but WireError."""
     decoder = AutoDecoder(Context(Golden("avro", "wide.ext1").schemas))
     rng = random.Random(20261121)
-    pool = [m for name in TICDC for g in cases(name)[:8] for m in g.messages()[:4] if m.value]
+    pool = [m for name in READ for g in cases(name)[:8] for m in g.messages()[:4] if m.value]
     for _ in range(5000):
         message = rng.choice(pool)
         value = bytearray(message.value or b"")
@@ -138,7 +135,7 @@ def test_auto_reads_each_message_as_what_it_is() -> None:
     from spark_jobs.pipeline.codec_config import CodecConfig
     from spark_jobs.sources.table_definitions import TableDefinitions
 
-    golden = {n: next(g for g in cases(n) if g.name.startswith("pk_int.")) for n in TICDC if n in FORMATS}
+    golden = {n: next(g for g in cases(n) if g.name.startswith("pk_int.")) for n in READ}
     avro = golden["avro"]
     side = CodecConfig(
         "auto", FileSchemas.read(avro.meta_file), Options.of({}, time_zone=avro.zone), TableDefinitions([])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from schemas.formats.base import Context
+from schemas.formats.format_table import WRITTEN
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import RowChange
@@ -358,9 +359,7 @@ def test_row_20_no_commit_ts(name: str) -> None:
         assert event.flags == ["synthetic_commit_ts"]
 
 
-@pytest.mark.parametrize(
-    "name", ["avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow"]
-)
+@pytest.mark.parametrize("name", WRITTEN)
 @each("text", ['{"b":2,  "a": 1}', "1e300", "-0.0", "[1.10]", '"\\u00e9"'])
 def test_row_21_json_text_is_kept_as_it_came(text: str, name: str) -> None:
     columns = table(column("j", "json"))

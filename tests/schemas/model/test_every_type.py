@@ -11,7 +11,7 @@ import pytest
 from schemas.ddl.executor.default_values import _CONVERSIONS
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.lexer import LexicalMode
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import WRITTEN
 from schemas.model.spark_types import EXACT, SparkTypes, python_value, spark_type
 from schemas.model.table import Column, Value
 from schemas.model.type_text import type_text
@@ -23,7 +23,6 @@ from tests.support.rows import ORIGIN, Tables, change, table
 from tests.support.table import check_rows
 
 pa: Any = pyarrow  # the stubs know less than the library
-WRITTEN = tuple(name for name, row in FORMATS.items() if row.writes)
 COLUMNS = _columns()  # of each row; of some also as UNSIGNED, with digits, or short
 
 

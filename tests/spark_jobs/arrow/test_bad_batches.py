@@ -28,14 +28,10 @@ from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.streaming.ddl_events import DdlBatches
 from spark_jobs.streaming.pieces import JobBatches
 from tests.support import fuzz
-from tests.support.golden import Golden, Registry
+from tests.support.golden import WIDE, Golden, Registry
 
 pa: Any = pyarrow
-CASES = {
-    "avro": "wide.ext1", "craft": "wide.default", "debezium": "wide.ext.schema", "debezium-avro": "wide.str.ext",
-    "open": "wide.default", "open-tiflow": "wide.default", "simple": "wide.json", "canal-json": "wide.compat",
-}  # fmt: skip
-EACH = pytest.mark.parametrize("golden", [Golden(f, n) for f, n in CASES.items()], ids=str)
+EACH = pytest.mark.parametrize("golden", [Golden(f, n) for f, n in WIDE.items()], ids=str)
 # What only an invalid message brings into text: none of it may break an output.
 _BAD = (
     b"",

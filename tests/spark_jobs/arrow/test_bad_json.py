@@ -27,10 +27,10 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.event import DdlEvent, Message, Watermark
 from schemas.model.options import Options
 from schemas.model.table import Table, TableVersion
-from spark_jobs.arrow.table_decoders import ArrowJsonDecoder
+from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder
 from tests.support.fuzz import mutate
 from tests.support.golden import ROOT
-from tests.support.json_batches import FORMATS, SETTINGS, SPAN, check, wide
+from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 

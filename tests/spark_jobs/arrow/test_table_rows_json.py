@@ -18,10 +18,10 @@ from schemas.formats.open_protocol import frame
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Message
-from spark_jobs.arrow.table_decoders import ArrowJsonDecoder, warm_json
+from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder, warm_json
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, versions, wide_rows
 from tests.support.golden import ROOT, Golden, cases
-from tests.support.json_batches import FORMATS, SETTINGS, SPAN, check, wide
+from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 

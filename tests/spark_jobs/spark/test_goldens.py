@@ -24,13 +24,12 @@ from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.spark.data_source import change_type
 from tests.support import connector
-from tests.support.golden import FORMATS, Golden, case_check, cases
+from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _KAFKA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("offset", pa.int64())])  # type: ignore[arg-type]
-ALL = (*FORMATS, "simple", "canal-json", "debezium-mysql")
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def test_every_case(format_: str) -> None:
 
 def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
     """One query with all formats, tombstones and claim-checks among them."""
-    chosen = [next(c for c in _goldens(f) if _COMMANDS.get(f, "default") in c.name) for f in ALL]
+    chosen = [next(c for c in _goldens(f) if EVOLUTION.get(f, "default") in c.name) for f in ALL]
     chosen.append(next(c for c in _goldens("open") if c.name == "open/large.claimcheck"))
     frames = [case.by_spark(spark, n) for n, case in enumerate(chosen)]
     rows: dict[int, list[Any]] = {}
@@ -161,19 +160,12 @@ def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
         _compare(case, rows.get(number, []))
 
 
-_COMMANDS = {
-    "avro": "evolution.ext1", "craft": "evolution.default", "debezium": "evolution.ext.schema",
-    "debezium-avro": "evolution.str.ext", "open": "evolution.default", "open-tiflow": "evolution.default",
-    "simple": "evolution.json", "canal-json": "evolution.ext",
-}  # fmt: skip
-
-
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    "format_", [f if f in ("craft", "simple") else pytest.param(f, marks=pytest.mark.slow) for f in _COMMANDS]
+    "format_", [f if f in ("craft", "simple") else pytest.param(f, marks=pytest.mark.slow) for f in EVOLUTION]
 )
 def test_the_command_with_spark(format_: str, capfd: pytest.CaptureFixture[str]) -> None:
-    golden = Golden(format_, _COMMANDS[format_])
+    golden = Golden(format_, EVOLUTION[format_])
     argv = ["decode", "--format", format_, "--in", str(golden.messages_file), "--schemas", str(golden.meta_file),
             "--time-zone", golden.zone, "--spark"]  # fmt: skip
     ddl = ["--ddl", str(golden.meta_file)] if format_ == "simple" else []

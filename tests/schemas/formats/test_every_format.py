@@ -1,0 +1,36 @@
+"""Each row of the format table has what a format needs, or fails by its name."""
+
+from __future__ import annotations
+
+from schemas.formats.format_table import FORMATS, WRITTEN
+from schemas.inspect.format_detection import sniff
+from schemas.inspect.losses import LOSSES
+from tests.matrix.page import _CARRIERS
+from tests.matrix.round_trip import FORMS
+from tests.support import connector
+from tests.support.golden import ALL, CONNECTOR, EVOLUTION, ROOT, WIDE, Golden, cases
+from tests.support.table import check_rows
+
+_READ_AS = {"open-tiflow": "open"}  # its messages are told by nothing from another format's
+
+
+def check_format(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "formats.md").read_text(encoding="utf-8"), "docs/formats.md does not name it"
+    if name in WRITTEN:
+        assert name in _CARRIERS, "tests/matrix/page.py does not say what a type is on its wire"
+        assert name in FORMS, "tests/matrix/round_trip.py has no form of it"
+        assert any(name in loss.to for loss in LOSSES), "inspect/losses.py does not say what it loses"
+    if name == CONNECTOR:
+        assert connector.settings(), "tests/golden has no messages of it"
+        return
+    assert cases(name), f"tests/golden/{name} has no case"
+    assert Golden(name, WIDE[name]) in cases(name), "tests/support/golden.py: WIDE"
+    assert Golden(name, EVOLUTION[name]) in cases(name), "tests/support/golden.py: EVOLUTION"
+    golden = Golden(name, WIDE[name])
+    [found] = {sniff(m.key, m.value, lambda i: golden.schemas.by_id(i, "")).format for m in golden.messages()} - {None}
+    assert found == _READ_AS.get(name, name), "inspect/format_detection.py takes it for another"
+
+
+def test_a_format_is_complete() -> None:
+    assert set(ALL) == set(FORMATS)
+    check_rows(FORMATS, check_format)
