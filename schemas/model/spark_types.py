@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from schemas.model.table import Column, Table, Value
 from schemas.model.type_text import type_text
-from schemas.model.types import Kind
+from schemas.model.types import TYPES, Kind
 
 MAX_SPARK_PRECISION = 38
 
@@ -33,6 +33,8 @@ class SparkTypes:
         return found | ({Kind.TIME: "interval day to second"} if self.time == "interval" else {})
 
 
+INTEGER_BITS = {row.spark: row.bits for row in TYPES if row.bits and row.name == row.spark}
+"""Spark's integers, which are those of TiDB that have their names."""
 _TYPED = {Kind.DATE: "date", Kind.DATETIME: "timestamp_ntz", Kind.TIMESTAMP: "timestamp"}
 EXACT = SparkTypes()
 

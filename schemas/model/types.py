@@ -43,7 +43,8 @@ class TidbType:
     name: as SHOW CREATE TABLE writes it, lower case, without UNSIGNED. code: MySQL protocol type code.
     avro / avro_unsigned: Avro primitive on the wire (BIGINT UNSIGNED and DECIMAL also depend on the handling mode).
     avro_name: `tidb_type` in TiCDC's Avro schema. connect / connect_unsigned: Kafka Connect type in TiCDC's Debezium.
-    semantic: Debezium's semantic type name, where it is always the same. bits: width of integers.
+    semantic: Debezium's semantic type name, where it is always the same. bits: width of integers; digits: their
+    display width where none is told, signed and unsigned (upstream `pkg/parser/mysql/util.go`).
     spark: Spark SQL type of the exact value (DECIMAL, unsigned and temporal types: `spark_jobs.arrow.change_schema`).
     """
 
@@ -59,6 +60,7 @@ class TidbType:
     semantic: str = ""
     bits: int = 0
     spark_unsigned: str = ""
+    digits: tuple[int, int] = (0, 0)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Types are compared by identity: what was pickled into a worker is the row of its own table again."""
@@ -73,11 +75,14 @@ def _row(*parts: Any) -> TidbType:
 
 _S = "io.debezium."
 TYPES: tuple[TidbType, ...] = (
-    TidbType("tinyint", 1, Kind.INTEGER, "int", "INT", "int16", "smallint", "int", "int16", bits=8),
-    TidbType("smallint", 2, Kind.INTEGER, "int", "INT", "int16", "smallint", "int", "int32", "", 16, "int"),
-    TidbType("mediumint", 9, Kind.INTEGER, "int", "INT", "int32", "int", "int", "int32", bits=24),
-    TidbType("int", 3, Kind.INTEGER, "int", "INT", "int32", "int", "long", "int64", "", 32, "bigint"),
-    TidbType("bigint", 8, Kind.INTEGER, "long", "BIGINT", "int64", "bigint", "long", "int64", "", 64, "decimal(20,0)"),
+    TidbType("tinyint", 1, Kind.INTEGER, "int", "INT", "int16", "smallint", "int", "int16", bits=8, digits=(4, 3)),
+    TidbType("smallint", 2, Kind.INTEGER, "int", "INT", "int16", "smallint", "int", "int32", "", 16, "int", (6, 5)),
+    TidbType("mediumint", 9, Kind.INTEGER, "int", "INT", "int32", "int", "int", "int32", bits=24, digits=(9, 8)),
+    TidbType("int", 3, Kind.INTEGER, "int", "INT", "int32", "int", "long", "int64", "", 32, "bigint", (11, 10)),
+    TidbType(
+        "bigint", 8, Kind.INTEGER, "long", "BIGINT", "int64", "bigint", "long", "int64", "", 64, "decimal(20,0)",
+        (20, 20),
+    ),
     TidbType("float", 4, Kind.FLOAT, "float", "FLOAT", "float", "float"),
     TidbType("double", 5, Kind.DOUBLE, "double", "DOUBLE", "double", "double"),
     TidbType("decimal", 246, Kind.DECIMAL, "bytes", "DECIMAL", "double", "string"),
@@ -121,27 +126,11 @@ for _type in TYPES:
     else:
         BY_CODE[_type.code, False] = BY_CODE[_type.code, True] = _type
 
-# TiCDC's Avro folds types together: the widest member stands for each fold, so that every value fits.
-_AVRO_FOLDS = {
-    "INT": "int",
-    "BIGINT": "bigint",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "BIT": "bit",
-    "DECIMAL": "decimal",
-    "TEXT": "text",
-    "BLOB": "blob",
-    "ENUM": "enum",
-    "SET": "set",
-    "JSON": "json",
-    "DATE": "date",
-    "DATETIME": "datetime",
-    "TIMESTAMP": "timestamp",
-    "TIME": "time",
-    "YEAR": "year",
-    "TiDBVECTORFloat32": "vector",
-}
-BY_AVRO_NAME: dict[str, TidbType] = {avro: BY_NAME[name] for avro, name in _AVRO_FOLDS.items()}
+# TiCDC's Avro folds types together: the one of its name stands for each fold (the widest, so that every value fits).
+BY_AVRO_NAME: dict[str, TidbType] = {}
+for _type in TYPES:
+    if _type.avro_name not in BY_AVRO_NAME or _type.name == _type.avro_name.lower():
+        BY_AVRO_NAME[_type.avro_name] = _type
 
 # Debezium's semantic type names → the type they stand for.
 BY_SEMANTIC: dict[str, TidbType] = {

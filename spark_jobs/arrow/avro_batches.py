@@ -28,7 +28,7 @@ from schemas.formats.base import Context
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from schemas.model.ports import SchemaSource
-from schemas.model.spark_types import spark_type, widens
+from schemas.model.spark_types import INTEGER_BITS, spark_type, widens
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
 from spark_jobs.arrow.columns import array_of_typed, bytes_of, row_type
@@ -200,15 +200,12 @@ class _NoNewest:
 
 def _too_large(typed: TypedColumn) -> Any:
     """Integers that their column's Spark type does not hold."""
-    bits = _BITS.get(spark_type(typed.column), 65)
+    bits = INTEGER_BITS.get(spark_type(typed.column), 65)
     signed = typed.form == "int"
     if bits > 64 or (bits == 64 and signed):
         return np.zeros(len(typed.valid), np.bool_)
     top = (1 << bits - 1) - 1
     return (typed.values > top) | (typed.values < (-top - 1 if signed else 0))
-
-
-_BITS = {"smallint": 16, "int": 32, "bigint": 64}
 
 
 # ---------------------------------------------------------------------------------------------- batches

@@ -17,13 +17,13 @@ import pyarrow.compute
 
 from schemas.columnar.rows import CellForm, Rows, RowShape, form_of
 from schemas.inspect.format_lookup import format_named
-from schemas.model.spark_types import spark_type
+from schemas.model.spark_types import INTEGER_BITS, spark_type
 from schemas.model.table import Column
 from schemas.model.types import Kind
 from spark_jobs.arrow.event_rows import Batches
 from spark_jobs.arrow.table_rows import TypedBatches
 from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.table_view import BITS, READ, TableView, check_number, default_of, transition_dates
+from spark_jobs.pipeline.table_view import READ, TableView, check_number, default_of, transition_dates
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
@@ -266,8 +266,8 @@ def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:
     kind = spark_type(column)
     if kind == "string" or (kind == "decimal(20,0)" and forms <= set(_INTEGERS)):
         return None
-    if kind in BITS and forms <= set(_INTEGERS):
-        return _in_range(BITS[kind], forms)
+    if kind in INTEGER_BITS and forms <= set(_INTEGERS):
+        return _in_range(INTEGER_BITS[kind], forms)
     if kind in ("float", "double") and forms <= {*_INTEGERS, *_REALS}:
         return None
     sure = ""

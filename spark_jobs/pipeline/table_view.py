@@ -20,7 +20,7 @@ from schemas.model import values
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import EXACT, SparkTypes, python_value, spark_type
+from schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
 
@@ -29,7 +29,6 @@ NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
 Missing = Literal["null", "default"]
 OnLossy = Literal["error", "flag"]
 _WIDE = Context(prec=100)  # digits: of any DECIMAL, which the default of 28 is not
-BITS = {"smallint": 16, "int": 32, "bigint": 64}
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,8 @@ def check_number(column: Column, value: Value, own: Kind) -> None:
         raise ValueError(value)
     kind = spark_type(column)
     values.real(value)  # what Python alone takes for a number (1_0) is none
-    if kind in BITS:
-        values.check_range(int(value), BITS[kind], unsigned=False)
+    if kind in INTEGER_BITS:
+        values.check_range(int(value), INTEGER_BITS[kind], unsigned=False)
     elif kind.startswith("decimal("):
         precision, scale = map(int, kind[8:-1].split(","))
         number = Decimal(value)

@@ -9,20 +9,15 @@ from schemas.ddl.executor.default_values import with_default
 from schemas.ddl.parser.statements import ColumnDef, DataType
 from schemas.model.errors import DdlError
 from schemas.model.table import Column
-from schemas.model.types import BY_NAME, Kind
+from schemas.model.types import BY_CODE, BY_NAME, TYPES, Kind
 
 MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
-_TEXT_TO_BINARY = {
-    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
-    "longtext": "longblob",
-}  # fmt: skip
+_TEXT_TO_BINARY = {row.name: BY_CODE[row.code, True].name for row in TYPES if row.kind is Kind.TEXT}
 # The smallest type that holds TEXT(n) and BLOB(n), by n in bytes.
 _TEXTS = ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext"))
 _BLOBS = ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob"))
 _TOO_LONG = {"varchar": "text", "varbinary": "blob"}
 _SIZED = {"text": _TEXTS, "blob": _BLOBS}
-# Display widths where none is told: signed, unsigned (upstream `pkg/parser/mysql/util.go`).
-_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 # SHOW CREATE TABLE tells a width with ZEROFILL and of this type only; others have no meaning left.
 _BOOL = ("tinyint", 1)
 _DEFAULT_LENGTHS = {"char": 1, "binary": 1, "bit": 1, "year": 4}
@@ -87,7 +82,7 @@ def _typed(name: str, written: DataType, charset: Charset) -> Column:
         if scale > 6:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: at most 6 fraction digits")
     elif type_.kind is Kind.INTEGER and not (length is not None and (written.zerofill or (type_name, length) == _BOOL)):
-        length = _WIDTHS[type_name][written.unsigned]
+        length = type_.digits[written.unsigned]
     elif length is None:
         length = _DEFAULT_LENGTHS.get(type_name)
     character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)

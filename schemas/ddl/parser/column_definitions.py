@@ -11,40 +11,33 @@ from schemas.ddl.parser.expressions import atom, expression
 from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
 from schemas.ddl.parser.literals import quoted
 from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
+from schemas.model.types import TYPES, Kind
 
-# Words that name a type → the type of schemas.model.types they stand for. Longer phrases first.
-_TYPE_WORDS: tuple[tuple[tuple[str, ...], str], ...] = tuple(
-    (tuple(words.split()), name)
-    for words, name in (
-        ("DOUBLE PRECISION", "double"), ("FLOAT4", "float"), ("FLOAT8", "double"), ("FLOAT", "float"),
-        ("DOUBLE", "double"), ("REAL", "real"), ("TINYINT", "tinyint"), ("INT1", "tinyint"), ("SMALLINT", "smallint"),
-        ("INT2", "smallint"), ("MEDIUMINT", "mediumint"), ("MIDDLEINT", "mediumint"), ("INT3", "mediumint"),
-        ("INT", "int"), ("INT4", "int"), ("INTEGER", "int"), ("BIGINT", "bigint"), ("INT8", "bigint"),
-        ("BOOL", "bool"), ("BOOLEAN", "bool"), ("SERIAL", "serial"), ("DECIMAL", "decimal"), ("DEC", "decimal"),
-        ("NUMERIC", "decimal"), ("FIXED", "decimal"), ("BIT", "bit"),
-        ("NATIONAL CHARACTER VARYING", "varchar"), ("NATIONAL CHAR VARYING", "varchar"),
-        ("NATIONAL VARCHARACTER", "varchar"), ("NATIONAL VARCHAR", "varchar"), ("NATIONAL CHARACTER", "char"),
-        ("NATIONAL CHAR", "char"), ("NCHAR VARCHARACTER", "varchar"), ("NCHAR VARCHAR", "varchar"),
-        ("NCHAR VARYING", "varchar"), ("NVARCHAR", "varchar"), ("NCHAR", "char"),
-        ("CHARACTER VARYING", "varchar"), ("CHAR VARYING", "varchar"), ("VARCHARACTER", "varchar"),
-        ("VARCHAR", "varchar"), ("CHARACTER", "char"), ("CHAR", "char"), ("VARBINARY", "varbinary"),
-        ("BINARY", "binary"), ("TINYTEXT", "tinytext"), ("TEXT", "text"), ("MEDIUMTEXT", "mediumtext"),
-        ("LONGTEXT", "longtext"), ("TINYBLOB", "tinyblob"), ("BLOB", "blob"), ("MEDIUMBLOB", "mediumblob"),
-        ("LONGBLOB", "longblob"), ("LONG CHARACTER VARYING", "mediumtext"),
-        ("LONG CHAR VARYING", "mediumtext"), ("LONG VARCHARACTER", "mediumtext"), ("LONG VARCHAR", "mediumtext"),
-        ("LONG VARBINARY", "mediumblob"), ("LONG", "mediumtext"), ("ENUM", "enum"), ("SET", "set"), ("DATE", "date"),
-        ("DATETIME", "datetime"), ("TIMESTAMP", "timestamp"), ("TIME", "time"), ("YEAR", "year"),
-        ("SQL_TSI_YEAR", "year"), ("JSON", "json"), ("VECTOR", "vector"),
-    )
+# Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
+_OTHER_WORDS = (
+    ("DOUBLE PRECISION", "double"), ("FLOAT4", "float"), ("FLOAT8", "double"), ("REAL", "real"), ("INT1", "tinyint"),
+    ("INT2", "smallint"), ("MIDDLEINT", "mediumint"), ("INT3", "mediumint"), ("INT4", "int"), ("INTEGER", "int"),
+    ("INT8", "bigint"), ("BOOL", "bool"), ("BOOLEAN", "bool"), ("SERIAL", "serial"), ("DEC", "decimal"),
+    ("NUMERIC", "decimal"), ("FIXED", "decimal"),
+    ("NATIONAL CHARACTER VARYING", "varchar"), ("NATIONAL CHAR VARYING", "varchar"),
+    ("NATIONAL VARCHARACTER", "varchar"), ("NATIONAL VARCHAR", "varchar"), ("NATIONAL CHARACTER", "char"),
+    ("NATIONAL CHAR", "char"), ("NCHAR VARCHARACTER", "varchar"), ("NCHAR VARCHAR", "varchar"),
+    ("NCHAR VARYING", "varchar"), ("NVARCHAR", "varchar"), ("NCHAR", "char"),
+    ("CHARACTER VARYING", "varchar"), ("CHAR VARYING", "varchar"), ("VARCHARACTER", "varchar"),
+    ("CHARACTER", "char"), ("LONG CHARACTER VARYING", "mediumtext"), ("LONG CHAR VARYING", "mediumtext"),
+    ("LONG VARCHARACTER", "mediumtext"), ("LONG VARCHAR", "mediumtext"), ("LONG VARBINARY", "mediumblob"),
+    ("LONG", "mediumtext"), ("SQL_TSI_YEAR", "year"),
 )  # fmt: skip
+_TYPE_WORDS = tuple(
+    (tuple(words.split()), name) for words, name in (*((row.name.upper(), row.name) for row in TYPES), *_OTHER_WORDS)
+)
 _BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
 for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
     _BY_WORD.setdefault(_words[0], []).append((_words, _name))
 
-_CHARACTER = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
-_NUMERIC = frozenset(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "real", "decimal", "bool")
-)
+_CHARACTER = frozenset(row.name for row in TYPES if row.kind in (Kind.TEXT, Kind.ENUM, Kind.SET))
+_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_NUMERIC = frozenset((*(row.name for row in TYPES if row.kind in _NUMBERS), "real", "bool"))
 _NEEDS_LENGTH = frozenset(("varchar", "varbinary"))
 _TWO_NUMBERS = frozenset(("float", "double", "real", "decimal"))
 _NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))

@@ -19,7 +19,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import Row, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, TableId, Value
-from schemas.model.types import BY_AVRO_NAME, Kind
+from schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
 from schemas.model.values import is_clock
 
 _EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
@@ -189,8 +189,10 @@ _PRIMITIVES: dict[Kind, tuple[str, ...]] = {
 
 
 # TINYINT, SMALLINT and MEDIUMINT UNSIGNED are one Avro type: the widest stands for them.
-_SMALL_UNSIGNED = next(t for t in BY_AVRO_NAME.values() if t.name == "int")
-_SMALL_UNSIGNED = replace(_SMALL_UNSIGNED, name="mediumint", avro_unsigned="int", connect_unsigned="int32", bits=24)
+_SMALL_UNSIGNED = replace(
+    BY_NAME["int"], name="mediumint", avro_unsigned="int", connect_unsigned="int32", bits=24,
+    digits=BY_NAME["mediumint"].digits,
+)  # fmt: skip
 
 
 def _read_default(column: Column, default: Any) -> Value:

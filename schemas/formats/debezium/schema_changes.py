@@ -155,7 +155,6 @@ _JDBC = {
     Kind.SET: 1, Kind.DATE: 91, Kind.DATETIME: 93, Kind.TIMESTAMP: 2014, Kind.TIME: 92, Kind.JSON: 1111,
     Kind.VECTOR: 12,
 }  # fmt: skip
-_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 
 
 _SIZED = ("char", "varchar", "binary", "varbinary")
@@ -232,7 +231,7 @@ def _sizes(column: Column) -> tuple[int | None, int | None]:
     """(length, scale) as TiCDC writes them: no default widths, fsp as length, the width of a SET's longest value."""
     kind, name, length = column.type.kind, column.type.name, column.length
     if kind is Kind.INTEGER:
-        return (None if length == _WIDTHS[name][column.unsigned] else length), None
+        return (None if length == column.type.digits[column.unsigned] else length), None
     if kind is Kind.DECIMAL or (kind in (Kind.FLOAT, Kind.DOUBLE) and column.scale is not None):
         return length, column.scale
     if kind in _TEMPORAL:
