@@ -9,10 +9,15 @@ from schemas.ddl.executor.default_values import with_default
 from schemas.ddl.parser.statements import ColumnDef, DataType
 from schemas.model.errors import DdlError
 from schemas.model.table import Column
-from schemas.model.types import BY_CODE, BY_NAME, TYPES, Kind
+from schemas.model.types import BY_NAME, TYPES, Kind
 
 MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
-_TEXT_TO_BINARY = {row.name: BY_CODE[row.code, True].name for row in TYPES if row.kind is Kind.TEXT}
+_TEXT_TO_BINARY = {
+    text.name: binary.name
+    for text in TYPES
+    for binary in TYPES
+    if (text.kind, binary.kind, binary.code) == (Kind.TEXT, Kind.BINARY, text.code)
+}
 # The smallest type that holds TEXT(n) and BLOB(n), by n in bytes.
 _TEXTS = ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext"))
 _BLOBS = ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob"))
