@@ -24,7 +24,7 @@ TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("tests/spark_jobs", "tests/e2e", "tests/survival", "tests/docs", "tests/schemas/formats/test_matrix.py"),
     ),
     ("benchmarks/", ("tests/benchmarks", "tests/spark_jobs/arrow/test_messages.py")),
-    ("docs/", ("tests/docs", "tests/docs/test_generated_pages.py", "tests/docs/test_formats_page.py")),
+    ("docs/", ("tests/docs", "tests/schemas/formats/test_every_format.py", "tests/service/api/test_descriptions.py")),
     ("README.md", ("tests/docs",)),
     ("CHANGELOG.md", ("tests/docs",)),
     ("examples/", ("tests/deployment", "tests/docs")),
