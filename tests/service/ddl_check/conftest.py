@@ -1,0 +1,18 @@
+"""What the tests of dry runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.registry.registry import Registry
+from service.store import open_store
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Registry]:
+    store = open_store(f"sqlite:///{tmp_path / 'dry.db'}")
+    yield Registry(store)
+    store.close()

@@ -1,0 +1,59 @@
+"""A shop's tables, and questions about statements on them for tests of dry runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.model.table import TableId
+from service.changefeed.reader import read
+from service.changefeed.settings import ChangefeedSettings
+from service.ddl_check.check import CheckInput, check, with_snapshots
+from service.ddl_check.report import CheckReport
+from service.ddl_check.target_schemas import publish, targets
+from service.registry import register
+from service.registry.model import NewSchema
+from service.registry.registry import Registry
+from service.registry_view import RegistrySubjects
+from tests.support.no_subjects import NoSubjects
+
+ORDERS = (
+    "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, `st` enum('a','b') NOT NULL,"
+    " `note` varchar(20) DEFAULT 'x', `at` datetime(3) DEFAULT NULL, `n` int NOT NULL, PRIMARY KEY (`id`))"
+)
+ITEMS = "CREATE TABLE `items` (`id` int NOT NULL, `v` int DEFAULT NULL, UNIQUE KEY `u` (`id`))"
+PER_TABLE = "[[sink.dispatchers]]\nmatcher=['*.*']\ntopic='tidb_{schema}_{table}'\n"
+ORDERS_ID = TableId("shop", "orders")
+
+
+def feed(query: str = "avro", config_text: str = PER_TABLE) -> ChangefeedSettings:
+    return read(f"kafka://k/t?protocol={query}&schema-registry=http://r", config_text)
+
+
+def shop() -> Catalog:
+    return with_snapshots(new_catalog(), (ORDERS, ITEMS), "shop")
+
+
+def register_all(registry: Registry, catalog: Catalog, settings_: ChangefeedSettings) -> None:
+    """What TiCDC registers at the first row of each table."""
+    database = catalog.databases.get("shop")
+    assert database is not None
+    for table in database.tables:
+        (target,) = targets(settings_, None, table, NoSubjects())
+        made = publish(table, target, "UTC")
+        for subject, schema in zip(target.subjects or (), (made.key, made.value), strict=False):
+            if schema is not None:
+                register.register(registry, subject, NewSchema(text=schema))
+
+
+def ask(
+    sql: str, registry: Registry | None = None, settings_: ChangefeedSettings | None = None, **more: Any
+) -> CheckReport:
+    subjects = RegistrySubjects(registry, "http://r") if registry else NoSubjects()
+    return check(CheckInput(sql, "shop", shop(), settings_ or feed(), zone="UTC", **more), subjects)
+
+
+def one(
+    sql: str, registry: Registry | None = None, settings_: ChangefeedSettings | None = None, **more: Any
+) -> dict[str, Any]:
+    return ask(sql, registry, settings_, **more).form()
