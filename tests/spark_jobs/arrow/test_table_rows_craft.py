@@ -1,21 +1,11 @@
-"""Craft's compiled kernels give what the codec in Python gives: goldens, made-up rows, damaged messages.
-
-BRIDGE_FUZZ=N: damaged messages (2,000; the slow form 20,000). BRIDGE_BOUNDS=1: fuzzes once more with numba's bounds
-checks.
-"""
+"""Craft's compiled kernels give what the codec in Python gives: goldens, made-up rows."""
 
 from __future__ import annotations
 
-import os
-import random
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -24,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import rows as made
-from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.kernels import craft_cache
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftDecoder, CraftEncoder
@@ -33,18 +22,15 @@ from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME, Kind
+from schemas.model.types import BY_NAME
 from spark_jobs.arrow.columns import ArrowEncoder
-from spark_jobs.arrow.table_decoders import ArrowDecoder, batch_of, batch_schema, warm_craft
+from spark_jobs.arrow.table_decoders import ArrowDecoder, batch_of, batch_schema
 from tests.support.arrow_rows import check_rows
-from tests.support.fuzz import mutate
-from tests.support.golden import ROOT, Golden, Registry, cases
+from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import Tables, change, column, table
 from tests.support.table import check_rows as check_each
 
 pa: Any = pyarrow
-MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
-MANY = max(MUTATIONS, 20_000)
 pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
 
 
@@ -354,134 +340,6 @@ def test_timestamps_are_shifted_to_the_targets_zone() -> None:
     rows = by_python(of, message)
     assert rows is not None
     assert rows[0].after == {"id": "1", "v": "2026-01-02 04:00:00"}
-
-
-# ---- damage
-def fuzz(mutations: int) -> int:
-    """Damaged messages in batches beside sound ones. Out: how many damaged ones were taken."""
-    rng = random.Random("craft kernels 20261121")
-    taken = 0
-    of, rows = wide_rows(64)
-    narrow = table(column("v", "varchar"), column("n", "bigint", unsigned=True), column("d", "decimal"))
-    small = [
-        change(narrow, {"v": "é" * n, "n": str(n << 50), "d": f"{n}.5"}, {"v": None, "n": "1", "d": "2"})
-        for n in range(9)
-    ]
-    for target, events in ((of, rows), (narrow, small), (SPAN, [change(SPAN, _sample(rng)) for _ in range(9)])):
-        for size in (1, 3):
-            options = Options.of({"max_batch_size": size})
-            written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
-            sound = [m.value or b"" for m in written]
-            for _ in range(max(1, mutations // 6 // 200)):
-                batch = [mutate(rng, rng.choice(sound), sound) for _ in range(200)]
-                taken += check(target, [sound[0], *batch, sound[-1]]) - 2
-    return taken
-
-
-def _sample(rng: random.Random) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for c, _ in COLUMNS:
-        if c.type.kind is Kind.INTEGER:
-            row[c.name] = str(rng.randrange(1 << c.type.bits - 1))
-        elif c.type.kind is Kind.DECIMAL:
-            row[c.name] = _dec(rng.randrange(10 ** (c.length or 1)), c.scale or 0)
-        elif c.type.kind is Kind.TEXT:
-            row[c.name] = "é东" * rng.randrange(5)
-        else:
-            row[c.name] = None
-    return row
-
-
-@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(MANY, marks=pytest.mark.slow, id="many")])
-def test_damaged_messages(mutations: int) -> None:
-    assert fuzz(mutations) > mutations // 100  # some damage can't be seen: a changed digit is a digit
-
-
-@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
-def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
-    code = "from tests.spark_jobs.arrow.test_table_rows_craft import fuzz; print(fuzz(20000))"
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
-
-
-def test_counts_that_lie_cost_no_memory() -> None:
-    check_each([(1 << 31) - 1, 1 << 62, (1 << 64) - 1], _counts_that_lie)
-
-
-def _counts_that_lie(number: int) -> None:
-    from schemas.formats.craft import primitives as p
-
-    of = table(column("v", "int"))
-    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
-    good = message.value or b""
-    lies = [good[:at] + p.uvarint(number) + good[at + 1 :] for at in range(len(good))]
-    lies += [good[:at] + p.uvarint(number)[::-1] + good[at + 1 :] for at in range(len(good))]
-    check(of, lies)
-
-
-# ---- compiling
-def test_warm_compiles_all_that_is_used() -> None:
-    """Arrays of another kind would be compiled for anew, in every worker."""
-    from schemas.columnar.kernels import craft_content, craft_fill, craft_read, craft_write
-
-    assert warm_craft()
-    outer = [craft_read.scan, craft_write.write]
-    outer += [f for n, f in vars(craft_fill).items() if n.startswith("fill_") or n == "sizes_of"]
-    outer += [f for n, f in vars(craft_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
-    before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
-    assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
-    of, rows = wide_rows(20)
-    messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
-    assert check(of, messages) == len(messages)
-    batch = batch_of([(0, row) for row in rows], of.columns)
-    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
-    assert [list(f.signatures) for f in outer] == before  # type: ignore[attr-defined]
-
-
-# ---- where numba is not, and where the code is in a zip
-def _run(code: str, path: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": path, **env},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_without_numba_all_is_left_to_python() -> None:
-    code = (
-        "import sys; sys.modules['numba'] = None\n"
-        "from schemas.columnar.kernels import craft_cache as jit\n"
-        "from schemas.columnar.craft_reader import CraftTableReader\n"
-        "from schemas.model.table import *; import numpy as np\n"
-        "d = CraftTableReader(Table(TableId('a', 'b'), ()))\n"
-        "print(jit.COMPILED, d.decode(np.zeros(2, np.uint8), np.zeros(2, np.int64), np.ones(2, np.int64)).left)"
-    )
-    assert _run(code, str(ROOT)) == "False [0, 1]\n"
-
-
-def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
-    archive = tmp_path / "app.zip"
-    with zipfile.ZipFile(archive, "w") as out:
-        for file in sorted((ROOT / "schemas").rglob("*.py")):
-            out.write(file, file.relative_to(ROOT))
-    of = table(column("v", "int"))
-    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
-    code = (
-        "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
-        "from schemas.columnar.kernels import craft_read as kernel_read\n"
-        "from schemas.columnar.craft_reader import CraftTableReader\n"
-        f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
-        "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
-        "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"
-        "r = d.decode(data, np.zeros(1, np.int64), np.array([len(data)]))\n"
-        "print(r.left, r.chunks[0].after[1].values, sum(kernel_read.scan.stats.cache_hits.values()))"
-    )
-    assert CraftTableReader(of).decode is not None
-    check(of, [message.value or b""])  # compiles, where nothing is cached yet
-    assert _run(code, str(archive)) == "[] [1] 1\n"
 
 
 def test_table_versions_are_one_of_each() -> None:

@@ -1,0 +1,90 @@
+"""Craft's kernels: all that is used is compiled before, in a zip too; without numba all is left to Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+from schemas.columnar.craft_reader import CraftTableReader
+from schemas.columnar.kernels import craft_cache
+from schemas.formats.base import Context
+from schemas.formats.craft import CraftEncoder
+from schemas.model.options import Options
+from spark_jobs.arrow.columns import ArrowEncoder
+from spark_jobs.arrow.table_decoders import batch_of, warm_craft
+from tests.spark_jobs.arrow.test_table_rows_craft import ORIGIN, check, wide_rows
+from tests.support.golden import ROOT, Registry
+from tests.support.rows import change, column, table
+
+pa: Any = pyarrow
+pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
+
+
+# ---- compiling
+def test_warm_compiles_all_that_is_used() -> None:
+    """Arrays of another kind would be compiled for anew, in every worker."""
+    from schemas.columnar.kernels import craft_content, craft_fill, craft_read, craft_write
+
+    assert warm_craft()
+    outer = [craft_read.scan, craft_write.write]
+    outer += [f for n, f in vars(craft_fill).items() if n.startswith("fill_") or n == "sizes_of"]
+    outer += [f for n, f in vars(craft_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
+    before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
+    assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
+    of, rows = wide_rows(20)
+    messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
+    assert check(of, messages) == len(messages)
+    batch = batch_of([(0, row) for row in rows], of.columns)
+    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
+    assert [list(f.signatures) for f in outer] == before  # type: ignore[attr-defined]
+
+
+# ---- where numba is not, and where the code is in a zip
+def _run(code: str, path: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": path, **env},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_numba_all_is_left_to_python() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from schemas.columnar.kernels import craft_cache as jit\n"
+        "from schemas.columnar.craft_reader import CraftTableReader\n"
+        "from schemas.model.table import *; import numpy as np\n"
+        "d = CraftTableReader(Table(TableId('a', 'b'), ()))\n"
+        "print(jit.COMPILED, d.decode(np.zeros(2, np.uint8), np.zeros(2, np.int64), np.ones(2, np.int64)).left)"
+    )
+    assert _run(code, str(ROOT)) == "False [0, 1]\n"
+
+
+def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
+    archive = tmp_path / "app.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in sorted((ROOT / "schemas").rglob("*.py")):
+            out.write(file, file.relative_to(ROOT))
+    of = table(column("v", "int"))
+    [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
+    code = (
+        "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
+        "from schemas.columnar.kernels import craft_read as kernel_read\n"
+        "from schemas.columnar.craft_reader import CraftTableReader\n"
+        f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
+        "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
+        "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"
+        "r = d.decode(data, np.zeros(1, np.int64), np.array([len(data)]))\n"
+        "print(r.left, r.chunks[0].after[1].values, sum(kernel_read.scan.stats.cache_hits.values()))"
+    )
+    assert CraftTableReader(of).decode is not None
+    check(of, [message.value or b""])  # compiles, where nothing is cached yet
+    assert _run(code, str(archive)) == "[] [1] 1\n"
