@@ -1,29 +1,21 @@
-"""`doctor`: each rule fits one changefeed and leaves another alone; settings are read as TiCDC reads them."""
+"""`doctor`: each rule fits one changefeed and leaves another alone."""
 
 from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import Result
 
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.model.errors import SetupError
 from schemas.model.table import TableId
 from service.changefeed.doctor import examine, exit_code
-from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+from service.changefeed.doctor_input import DoctorInput, SubjectFacts
 from service.changefeed.doctor_rules import RULES
 from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
-from service.changefeed.table_filter import PatternError, TableFilter
-from service.changefeed.topics import expression_error, topic_name
-from service.ddl_check.check import with_snapshots
-from tests.support.service import Client, command, short_and_long
+from tests.support.service import Client, command
 from tests.support.table import check_rows
 
 Case = tuple[str, str]
@@ -221,199 +213,6 @@ def test_a_changefeed_can_be_healthy() -> None:
     assert exit_code(found, "info") == 1
 
 
-# ---- reading
-def problems(uri: str, config: str = "") -> list[tuple[str, str]]:
-    return [(p.severity, p.text) for p in read(uri, config).problems]
-
-
-CODEC = "[sink.kafka-config.codec-config]\n"
-
-
-MERGED: list[tuple[str, str, str, object]] = [
-    ("&max-message-bytes=5", "[sink.kafka-config]\nmax-message-bytes=7", "max-message-bytes", 5),
-    ("&enable-tidb-extension=true", CODEC + "enable-tidb-extension=false", "enable-tidb-extension", True),
-    # TiCDC's merge drops false of the URI …
-    ("&enable-tidb-extension=false", CODEC + "enable-tidb-extension=true", "enable-tidb-extension", True),
-    ("&enable-tidb-extension=false", "", "enable-tidb-extension", False),
-    # … but not for Debezium's own settings.
-    (
-        "&debezium-include-start-ts=false", "[sink.debezium]\ninclude-start-ts=true",
-        "debezium-include-start-ts", False,
-    ),
-    ("", CODEC + "avro-decimal-handling-mode='string'", "avro-decimal-handling-mode", "string"),
-    ("", "", "avro-decimal-handling-mode", "precise"),
-]  # fmt: skip
-
-
-def test_the_uri_wins_over_the_file() -> None:
-    def check(row: tuple[str, str, str, object]) -> None:
-        uri, config, name, value = row
-        assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
-
-    check_rows(MERGED, check)
-
-
-def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
-    found = read("kafka://k/t?protocol=avro", "[sink]\nprotocol='debezium'")
-    assert found.protocol == "avro"
-    assert any("the URI's value holds" in p.text for p in found.problems)
-
-
-ODD: list[tuple[str, str, str, str]] = [
-    ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
-    ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
-    ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
-    ("kafka://k/t?protocol=avro&max-message-bytes=many", "", "error", "a number is needed"),
-    ("kafka://k/t?protocol=thrift", "", "error", "is not known"),
-    ("kafka://k/t", "", "error", "no protocol is given"),
-    ("kafka://k/?protocol=avro", "", "error", "has no topic"),
-    ("kafka://k/a,b?protocol=open-protocol", "", "error", "letters, digits"),
-    ("mysql://k/t", "", "warning", "only Kafka's messages"),
-    ("kafka://k/t?protocol=avro&protocol=open", "", "warning", "twice"),
-    ("kafka://k/t?protocol=avro&avro-decimal-handling-mode=exact", "", "error", "precise or string"),
-    ("kafka://k/t?protocol=avro", "force_replicat = true", "error", "does not know and refuses"),
-    ("kafka://k/t?protocol=avro", "enable-tidb-extension = true", "error", "it belongs to sink.kafka-config"),
-    ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "a flag is needed"),
-    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatchers=['*.*']", "error", "has matchers"),
-    ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatcher=['*']", "error", "a dot is missing"),
-    ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),
-    ("kafka://k/t?protocol=avro", PER_TABLE.format("{schema}!{table}", ""), "error", "letters, digits"),
-    ("kafka://k/t?protocol=avro", PER_TABLE.format("t", "random"), "warning", "TiCDC uses `table`"),
-]
-
-
-def test_what_is_odd_is_said() -> None:
-    def check(row: tuple[str, str, str, str]) -> None:
-        uri, config, severity, words = row
-        assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
-
-    check_rows(ODD, check)
-
-
-UNREADABLE: list[tuple[str, str]] = [
-    ("kafka", ""),
-    ("kafka://[k", ""),
-    ("k" * 70_000, ""),
-    ("", "a = "),
-    ("", "{"),
-    ("", "[" * 5000),
-    ("", '{"a":' * 5000),
-]
-
-
-def test_what_can_not_be_read_at_all() -> None:
-    def check(row: tuple[str, str]) -> None:
-        uri, config = row
-        with pytest.raises(SetupError):
-            read(uri, config)
-
-    check_rows(UNREADABLE, check, name=lambda row: repr(row)[:80])
-
-
-def test_the_answer_of_cdc_cli_is_read() -> None:
-    answer = {
-        "id": "cf", "namespace": "default", "sink_uri": "kafka://k/t?protocol=avro",
-        "config": {"force_replicate": True, "sink": {"kafka_config": {"codec_config": {"enable_tidb_extension": True}},
-                                                     "csv": None, "dispatchers": [{"matcher": ["a.*"], "topic": "x"}]}},
-    }  # fmt: skip
-    found = read("", json.dumps(answer))
-    assert (found.protocol, found.extension, found.get("force-replicate")) == ("avro", True, True)
-    assert found.topic_of(TableId("a", "b")) == "x"
-    assert found.problems == ()
-
-
-def test_credentials_are_never_shown() -> None:
-    found = read(
-        "kafka://k/t?protocol=avro&schema-registry=http://u:geheim@a&sasl-password=geheim",
-        "[sink]\nschema-registry='http://u:geheim@b'\n[sink.kafka-config]\nsasl-password='other'",
-    )
-    assert "geheim" not in str([f.form() for f in examine(DoctorInput(found))])
-
-
-# ---- tables and topics
-FILTERS: list[tuple[list[str], str, bool]] = [
-    (["*.*"], "a.b", True), (["a.*", "!a.b"], "a.b", False), (["!a.b", "a.*"], "a.b", True),
-    (["a?.t[0-9]"], "ab.t1", True), (["a?.t[!0-9]"], "ab.t1", False), (["A.B"], "a.b", True),
-    (["/^a.*/.b"], "abc.b", True), (["`a.b`.`c``d`"], "a.b.c`d", True), (["a.b"], "a.bc", False),
-    (["# comment", "", "a.b"], "a.b", True), ([], "a.b", False),
-]  # fmt: skip
-
-
-def test_table_filters() -> None:
-    def check(row: tuple[list[str], str, bool]) -> None:
-        patterns, table, fits = row
-        db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
-        assert TableFilter(patterns).matches(db, name) is fits
-
-    check_rows(FILTERS, check)
-
-
-def test_patterns_take_no_exponential_time() -> None:
-    many = "*a" * 60
-    assert not TableFilter([f"{many}b.*"]).matches("a" * 250, "t")
-    assert TableFilter([f"{many}*.*"]).matches("a" * 250, "t")
-    assert TableFilter(["*a*bc.*c"]).matches("xaxbxbc", "cc")
-    assert not TableFilter(["a*.b"]).matches("ba", "b")
-
-
-def test_column_selectors_leave_columns_out() -> None:
-    table = with_snapshots(new_catalog(), ("CREATE TABLE t (`id` int, `a` int, `secret` int)",), "a").table(
-        TableId("a", "t")
-    )
-    some = feed("open-protocol", "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*','!sec*']")
-    assert table is not None
-    assert [c.name for c in some.sent(table).columns] == ["id", "a"]
-
-
-BAD_PATTERNS: list[str] = ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"]
-
-
-def test_bad_patterns() -> None:
-    def check(pattern: str) -> None:
-        with pytest.raises(PatternError):
-            TableFilter([pattern])
-
-    check_rows(BAD_PATTERNS, check, name=lambda row: repr(row)[:80])
-
-
-TOPICS: list[tuple[str, tuple[str, str], str]] = [
-    ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"),
-    ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
-    ("{schema}", (".", ""), "_"),
-    ("{schema}", ("..", ""), "__"),
-    ("{table}", ("", "x" * 300), "x" * 249),
-]
-
-
-def test_topic_names() -> None:
-    def check(row: tuple[str, tuple[str, str], str]) -> None:
-        rule, table, topic = row
-        assert topic_name(rule, *table) == topic
-
-    check_rows(TOPICS, check)
-
-
-def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:
-    fits = topic_patterns(feed("avro", PER_TABLE.format("x.{schema}-{table}", ""))).fullmatch
-    assert fits("x_shop-orders-value")
-    assert fits("t-key")
-    assert not fits("y_shop-orders-value")
-    assert expression_error("plain.topic", avro=True) == ""
-
-
-@short_and_long(15, 60)
-def test_hostile_settings_are_answers_or_usage_errors(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(st.text(max_size=200), st.text(max_size=200))
-    def holds(query: str, config: str) -> None:
-        with suppress(SetupError):
-            found = examine(DoctorInput(read(f"kafka://k/t?protocol=avro&{query}", config)))
-            assert "no-ddl" in {f.id for f in found}
-
-    holds()
-
-
-# ---- the command
 def run(*arguments: str, cwd: Path) -> Result:
     return command("doctor", *arguments, cwd=cwd)
 
