@@ -1,0 +1,149 @@
+"""The reader of ours in Spark's JVM: threads, sessions, streams, clusters, and where no class is taken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from schemas.formats.avro import schema as publish
+from schemas.formats.base import Context
+from schemas.inspect import format_lookup
+from schemas.model.event import Message, RowChange
+from schemas.model.table import Table, TableId
+from spark_jobs import decode
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from spark_jobs.spark import avro_jvm, decode_plan
+from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def _messages(spark: SparkSession) -> tuple[DataFrame, FileSchemas]:
+    """Four messages of d.t: two rows, a delete as avro-enable-watermark writes it, and one that is cut."""
+    table = Table(TableId("d", "t"), (ID, NAME))
+    key = publish.key_schema(table, OPTIONS)
+    assert key is not None
+    value = publish.value_schema(table, OPTIONS)
+    schemas = FileSchemas([RegisteredSchema("t-key", 1, 11, key), RegisteredSchema("t-value", 1, 12, value)])
+    encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=OPTIONS))
+    rows: list[tuple[bytes | None, bytes | None]] = []
+    for number in (1, 2):
+        event = RowChange("avro", table, "c", 5 << 18, None, {"id": str(number), "name": "a"}, ("id",), "UTC")
+        (message,) = encoder.encode(event, Message(None, None, "t"))
+        rows.append((message.key, message.value))
+    rows.append((rows[0][0], b"\3" + (7 << 18).to_bytes(8, "big")))
+    rows.append((rows[0][0], (rows[0][1] or b"")[:9]))
+    return spark.createDataFrame(rows, "key binary, value binary"), schemas
+
+
+def _seen(messages: DataFrame, schemas: FileSchemas, check: Literal["exact", "header"] = "header") -> list[Any]:
+    found = decode(messages, format="avro", schemas=schemas, table="d.t", check=check)
+    assert "AvroRows" in found._jdf.queryExecution().toString()
+    return [(r.kind, r.op, r.commit_ts, r.before or r.after, r.error and r.error.code) for r in found.collect()]
+
+
+_WANTED = [
+    ("row", "c", 5 << 18, (1, "a"), None), ("row", "c", 5 << 18, (2, "a"), None),
+    ("row", "d", 7 << 18, (1, None), None), ("error", None, None, None, "TRUNCATED"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", ["header", pytest.param("exact", marks=pytest.mark.slow)])
+def test_another_thread_and_another_session(spark: SparkSession, check: Literal["exact", "header"]) -> None:
+    """A thread of Python has one of its own in the JVM; Spark's SQL command ADD JAR is heard by one of them only."""
+    assert _seen(*_messages(spark), check) == _WANTED
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: _seen(*_messages(spark), check)).result() == _WANTED
+    assert _seen(*_messages(spark.newSession()), check) == _WANTED
+
+
+def test_for_each_batch(spark: SparkSession, tmp_path: Path) -> None:
+    messages, schemas = _messages(spark)
+    messages.coalesce(1).write.parquet(str(tmp_path / "in"))
+    found: list[Any] = []
+    stream = spark.readStream.schema(messages.schema).parquet(str(tmp_path / "in"))
+    writer = stream.writeStream.foreachBatch(lambda batch, _: found.extend(_seen(batch, schemas)))
+    query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "at")).start()
+    query.awaitTermination()
+    assert found == _WANTED
+
+
+def test_a_stream_without_numba(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader of ours stands in for the kernels, and the codec for what it refuses: an id that came later."""
+    messages, schemas = _messages(spark)
+    messages.coalesce(1).write.parquet(str(tmp_path / "in"))
+    monkeypatch.setattr(decode_plan, "warm", lambda _format: False)
+    stream = spark.readStream.schema(messages.schema).parquet(str(tmp_path / "in"))
+    changes = decode(stream, format="avro", schemas=schemas, table="d.t")
+    writer = changes.writeStream.format("memory").queryName("changes").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "at")).start().awaitTermination()
+    rows = spark.table("changes").collect()
+    assert [(r.kind, r.op, r.commit_ts, r.before or r.after, r.error and r.error.code) for r in rows] == _WANTED
+
+
+def test_a_filter_does_not_read_twice(spark: SparkSession) -> None:
+    messages, schemas = _messages(spark)
+    found = decode(messages, format="avro", schemas=schemas, table="d.t", check="header")
+    asked = found.where("error IS NULL AND op = 'c'").select("after.*")
+    assert [tuple(r) for r in asked.collect()] == [(1, "a"), (2, "a")]
+    assert asked._jdf.queryExecution().optimizedPlan().toString().count("AvroRows") == 1
+
+
+def test_where_the_session_takes_no_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark Connect has no JVM to give one to: the kernels read, as with exact."""
+    messages, schemas = _messages(spark)
+    monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
+    found = decode(messages, format="avro", schemas=schemas, table="d.t", check="header")
+    assert "AvroRows" not in found._jdf.queryExecution().toString()
+    rows = found.collect()
+    assert [(r.kind, r.op, r.commit_ts, r.before or r.after, r.error and r.error.code) for r in rows] == _WANTED
+    monkeypatch.setattr(decode_plan, "warm", lambda _format: False)
+    rows = decode(messages, format="avro", schemas=schemas, table="d.t").collect()
+    assert sorted(str(r.error and r.error.code) for r in rows) == ["None", "None", "None", "TRUNCATED"]
+
+
+def test_classes_are_compiled_where_the_cache_has_none(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = spark.sparkContext._gateway
+    monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "cache"))
+    made = avro_jvm._archive(gateway)
+    assert made.parent == tmp_path / "cache" / "classes"
+    again = made.read_bytes()
+    made.unlink()
+    assert avro_jvm._archive(gateway).read_bytes() == again  # the same text gives the same archive
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "file"))  # a cache that can't be written
+    assert avro_jvm._archive(gateway).read_bytes() == again
+
+
+_ON_A_CLUSTER = """
+import sys
+from spark_jobs import decode
+from spark_jobs.spark.session import spark_session
+from tests.spark_jobs.spark.test_avro_jvm_sessions import _WANTED, _messages, _seen
+
+if __name__ == "__main__":
+    spark = spark_session("cluster", master="local-cluster[2,1,1024]", config={"spark.executor.memory": "512m"})
+    found = [_seen(*_messages(spark), check) == _WANTED for check in ("header", "exact")]
+    print("same:", *found)
+"""
+
+
+@pytest.mark.slow
+def test_on_a_cluster(tmp_path: Path) -> None:
+    """Executors in processes of their own, which get the classes from the driver."""
+    (tmp_path / "job.py").write_text(_ON_A_CLUSTER)
+    root = str(Path(__file__).resolve().parents[3])
+    job = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": root, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert "same: True True" in job.stdout, job.stderr[-3000:]
