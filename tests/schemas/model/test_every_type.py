@@ -37,7 +37,7 @@ def value_of(column: Column) -> Value:
         return b"\1"
     assert column.type.kind in _VALUES, "tests/matrix/page.py has no value of this kind"
     value = _VALUES[column.type.kind]
-    return value[:-3] if column.type.kind is Kind.DATETIME and column.scale == 3 else value
+    return str(value)[:-3] if column.type.kind is Kind.DATETIME and column.scale == 3 else value
 
 
 def check_parser_word(column: Column) -> None:
