@@ -29,6 +29,39 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_SHOWN = ("unfit", "key_only")
+"""Kinds of changes of which an error names the oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """What one pass over a run's changes tells, so that Spark plans and runs one job for all of it.
+
+    emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
+    hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
+    nor with a commit_ts. key_only: without their values. first_…: the oldest commit_ts of these.
+    """
+
+    emptied: int
+    unfit: int
+    unsure: int
+    untimed: int
+    key_only: int
+    first_unfit: int | None
+    first_key_only: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewestCounts:
+    """The last changes of the keys: how many, how many are deletes with a commit_ts, and how many are older than the
+    deletes that were forgotten.
+    """
+
+    keys: int
+    deleted: int
+    late: int
+
+
 @dataclass(frozen=True)
 class MergeTarget(MergeColumns):
     """A Delta table that changes are merged into. on_lossy: a value that its type can't hold stops the job, or is NULL
@@ -52,105 +85,117 @@ class MergeTarget(MergeColumns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
         emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
         rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
-        if self.on_lossy == "error":
-            self._refuse_unfit(rows, table, steps)
-        self._refuse_unsure(rows, steps, emptied)
+        unsure = _unsure_step(steps, emptied)
+        counts = self._count(changes, emptied, table, steps, unsure)
+        if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):
+            self._refuse_unsure(unsure)
+        self._refuse(counts)
         unburied = -1
         if self.delta.exists():
             unburied = self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
-        summary.skipped.update({"before TRUNCATE": n} if (n := changes.count() - rows.count()) else {})
-        missing = rows.where("commit_ts is null and op <> 'd'").count()
-        if missing:
-            details = f"{missing} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-        self._refuse_key_only(rows)
-        if self.on_lossy == "flag" and (count := self._unfit(rows, table, steps).count()):
-            summary.flags[NOT_TYPED] += count
+        if counts.emptied:
+            summary.skipped["before TRUNCATE"] += counts.emptied
+        if counts.unfit:
+            summary.flags[NOT_TYPED] += counts.unfit
         newest = self._newest(rows, table, keys, steps).persist()
         try:
-            if len(steps) > 1:
-                self._refuse_bad(newest)
-            self._refuse_keyless(newest, keys)
-            return self._apply(newest.drop("bad"), table, keys, unburied)
+            return self._apply(newest, table, keys, unburied)
         finally:
             newest.unpersist()
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if self.delta.exists():
-            self._refuse_unsure(None, steps, max((s.commit_ts for s in steps if s.emptied), default=-1))
+            emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
+            unsure = _unsure_step(steps, emptied)
+            if unsure is not None and self._has_rows_before(unsure, emptied):
+                self._refuse_unsure(unsure)
             self._follow(table, steps)
 
     # ---- rows
-    def _refuse_unsure(self, rows: DataFrame | None, steps: list[SchemaChange], emptied: int) -> None:
-        """A statement after which nobody can tell which rows are there, and rows that are older."""
-        unsure = [step for step in steps if step.unsure and step.commit_ts > emptied]
-        if not unsure:
-            return
-        step, copies = unsure[-1], []
-        if self.delta.exists() and int(self.delta.properties().get(APPLIED, 0)) < step.commit_ts:
-            there = self.delta.read()
-            copies.append(there.where(f"{COMMIT_TS} > {emptied}").select(F.col(COMMIT_TS).alias("commit_ts")))
-        if rows is not None:
-            copies.append(rows.where("op <> 'd'").select("commit_ts"))
-        if any(not one.where(f"commit_ts <= {step.commit_ts}").isEmpty() for one in copies):
-            details = (
-                f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
-                " brought back. Begin anew in another place, with changes that come after it and a copy of the table"
-            )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
+    def _count(
+        self, changes: DataFrame, emptied: int, table: Table, steps: list[SchemaChange], unsure: SchemaChange | None
+    ) -> ChangeCounts:
+        stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
+        row = stays & (F.col("op") != "d")
+        conditions = {
+            "emptied": ~stays,
+            "unfit": stays & self._unfit(table, steps),
+            "unsure": row & (F.col("commit_ts") <= (unsure.commit_ts if unsure else -1)),
+            "untimed": row & F.col("commit_ts").isNull(),
+            "key_only": row & F.array_contains("flags", "handle_key_only"),
+        }
+        kinds = changes.select("commit_ts", *(condition.alias(name) for name, condition in conditions.items()))
+        counts = (F.count_if(name).alias(name) for name in conditions)
+        oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _SHOWN)
+        return ChangeCounts(**kinds.agg(*counts, *oldest).collect()[0].asDict())
 
-    def _unfit(self, rows: DataFrame, table: Table, steps: list[SchemaChange]) -> DataFrame:
-        """Rows with a value that its column's type can't hold: such a zero date has no Spark type but text."""
-        kinds = self.types.kinds
-        columns = [c for c in table.columns if c.type.kind in kinds and not c.virtual]
+    def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
+        """Whether the Delta table has rows from before a statement that it does not follow yet."""
+        if not self.delta.exists() or int(self.delta.properties().get(APPLIED, 0)) >= step.commit_ts:
+            return False
+        return not self.delta.read().where(f"{COMMIT_TS} > {emptied} AND {COMMIT_TS} <= {step.commit_ts}").isEmpty()
+
+    def _refuse_unsure(self, step: SchemaChange) -> None:
+        details = (
+            f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
+            " brought back. Begin anew in another place, with changes that come after it and a copy of the table"
+        )
+        raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
+        """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
         unfit = F.lit(False)
-        for column in columns:
+        for column in (c for c in table.columns if c.type.kind in self.types.kinds and not c.virtual):
             for side in ("before", "after"):
                 text = self._text(side, column, steps)[0]
                 unfit = unfit | (F.expr(text).isNotNull() & self._convert(text, column).isNull())
-        return rows.where(unfit) if columns else rows.limit(0)
+        return unfit
 
-    def _refuse_unfit(self, rows: DataFrame, table: Table, steps: list[SchemaChange]) -> None:
-        if not self.types.kinds:
-            return
-        found = self._unfit(rows, table, steps).select("commit_ts").first()
-        if found is not None:
+    def _refuse(self, counts: ChangeCounts) -> None:
+        """Changes that can't be applied, the newest of which can't be known, or that lack their values."""
+        if counts.unfit and self.on_lossy == "error":
             details = (
-                f"the change at commit_ts {found['commit_ts']} has a date or time that Spark's types can't hold:"
+                f"the change at commit_ts {counts.first_unfit} has a date or time that Spark's types can't hold:"
                 " --types exact keeps it as text, --on-lossy flag writes NULL"
             )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-
-    def _refuse_key_only(self, rows: DataFrame) -> None:
-        cut = rows.where("op <> 'd' and array_contains(flags, 'handle_key_only')").limit(1).collect()
-        if cut:
-            details = f"a change at commit_ts {cut[0]['commit_ts']} carries only its key (a large message)"
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-
-    def _refuse_keyless(self, newest: DataFrame, keys: list[Column]) -> None:
-        """A change that lacks a column of the key, which is never NULL: nobody can tell whose it is."""
-        lacking = F.coalesce(*(F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys)))
-        found = newest.select("commit_ts", lacking.alias("lacking")).where("lacking IS NOT NULL").first()
-        if found is not None:
+        elif counts.untimed:
             details = (
-                f"the change at commit_ts {found['commit_ts']} has no value of column {found['lacking']}, which is in"
-                " the key: nobody can tell whose row it is. Is the definition that of the table?"
+                f"{counts.untimed} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
+            )
+        elif counts.key_only:
+            details = f"a change at commit_ts {counts.first_key_only} carries only its key (a large message)"
+        else:
+            return
+        raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _count_newest(self, newest: DataFrame, keys: list[Column], unburied: int) -> NewestCounts:
+        """SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
+        gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
+        row = newest.agg(
+            F.count(F.lit(1)).alias("keys"),
+            F.count_if(gone & F.col("known")).alias("deleted"),
+            F.count_if(~gone & (F.col("commit_ts") < unburied)).alias("late"),
+            _oldest(F.when(~gone, F.col("bad"))).alias("bad"),
+            _oldest(F.coalesce(*lacking)).alias("lacking"),
+        ).collect()[0]
+        if row["bad"] is not None:
+            details = (
+                f"column {row['bad']['column']}: its value in the change at commit_ts {row['bad']['commit_ts']} is none"
+                " of the type that the column has now, or nobody can tell what TiDB made of it, and no later change of"
+                " the row is here"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
-
-    def _refuse_bad(self, newest: DataFrame) -> None:
-        """A row that is in the table and has, from an older version, what its column can't be made of now."""
-        found = newest.where("bad IS NOT NULL AND NOT gone").first()
-        if found is not None:
+        if row["lacking"] is not None:
             details = (
-                f"column {found['bad']}: its value in the change at commit_ts {found['commit_ts']} is none of the type"
-                " that the column has now, or nobody can tell what TiDB made of it, and no later change of the row is"
-                " here"
+                f"the change at commit_ts {row['lacking']['commit_ts']} has no value of column"
+                f" {row['lacking']['column']}, which is in the key: nobody can tell whose row it is. Is the definition"
+                " that of the table?"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
+        return NewestCounts(row["keys"], row["deleted"], row["late"])
 
     def _bad(self, column: Column, steps: list[SchemaChange]) -> Any:
         """The column's name where its value (after) can't be made one of the column's type."""
@@ -229,12 +274,14 @@ class MergeTarget(MergeColumns):
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column], unburied: int) -> int:
         shown = [c for c in table.columns if not c.virtual]
         names = [f"k_{n}" for n in range(len(keys))]
-        count = newest.count()
-        if not count:
+        counts = self._count_newest(newest, keys, unburied)
+        if not counts.keys:
             return 0
         stones = self._stones(keys)
-        stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
-        self._refuse_unburied(newest, keys, unburied)
+        if counts.deleted:
+            stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
+        if counts.late:
+            self._refuse_unburied(newest, keys, unburied)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
         values = [*((c.name, f"v_{n}") for n, c in enumerate(shown)), (COMMIT_TS, "commit_ts")]
         gone = (
@@ -242,13 +289,12 @@ class MergeTarget(MergeColumns):
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         written = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        self.delta.merge(stones.without_late(newest), Upsert(pairs, values, written, "NOT s.gone", gone))
-        return count
+        changes = stones.without_late(newest.drop("bad"))
+        self.delta.merge(changes, Upsert(pairs, values, written, "NOT s.gone", gone))
+        return counts.keys
 
     def _refuse_unburied(self, newest: DataFrame, keys: list[Column], until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
-        if until < 0:
-            return
         there = self.delta.read().alias("t")
         same = [F.col(f"t.{quoted(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
         late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
@@ -259,3 +305,13 @@ class MergeTarget(MergeColumns):
                 " can tell whether its row was deleted. Merge the whole changelog into a new table"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
+
+
+def _unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
+    """The last statement after which nobody can tell which rows are there, unless the table was emptied since."""
+    return next((step for step in reversed(steps) if step.unsure and step.commit_ts > emptied), None)
+
+
+def _oldest(column: Any) -> Any:
+    """Aggregate: {commit_ts, column} of the oldest change that has a name in `column`; NULL where none has."""
+    return F.min(F.when(column.isNotNull(), F.struct("commit_ts", column.alias("column"))))

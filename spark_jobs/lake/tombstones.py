@@ -42,8 +42,6 @@ class Tombstones:
 
     def bury(self, gone: DataFrame) -> None:
         """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
-        if gone.isEmpty():
-            return
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
         named = gone.select(*names, F.col("commit_ts").alias(COMMIT_TS))
         if not self.table.exists():
